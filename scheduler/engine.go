@@ -263,6 +263,9 @@ func (e *Engine) Busy() int { return e.running.size() }
 // Queued returns how many admitted jobs wait.
 func (e *Engine) Queued() int { return e.waiting }
 
+// Order returns the policy that orders jobs.
+func (e *Engine) Order() Orderer { return e.policies.Order }
+
 // Round returns the time between decisions, which are at its multiples; 0 if the engine decides at
 // every event.
 func (e *Engine) Round() time.Duration { return e.policies.Round }

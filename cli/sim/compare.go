@@ -327,16 +327,23 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 	wg.Wait()
 	for i := range g.cells {
 		if g.cells[i].err != nil {
-			return fmt.Errorf("%s: %w", g.cells[i].name(), g.cells[i].err)
+			return fmt.Errorf("%s: %w", g.name(&g.cells[i]), g.cells[i].err)
 		}
 	}
 	return nil
 }
 
-// name identifies a cell, and is usable as a file name.
-func (c *cell) name() string {
-	parts := []string{c.settings.Order, c.settings.Placement, c.settings.Admission}
-	if c.load > 0 {
+// name identifies a cell by its order and the other policies that differ within the grid. It is
+// usable as a file name.
+func (g *grid) name(c *cell) string {
+	parts := []string{c.settings.Order}
+	if len(g.placements) > 1 {
+		parts = append(parts, c.settings.Placement)
+	}
+	if len(g.admissions) > 1 {
+		parts = append(parts, c.settings.Admission)
+	}
+	if c.load > 0 && len(g.loads) > 1 {
 		parts = append(parts, strconv.FormatFloat(c.load, 'f', -1, 64))
 	}
 	return strings.ReplaceAll(

@@ -27,8 +27,8 @@ func printFigures(to io.Writer, m *sim.Summary) error {
 		values sim.Distribution
 		format func(float64) string
 	}{
-		{"JCT", f.JCT, shortSpan},
-		{"wait", f.Wait, shortSpan},
+		{"JCT", f.JCT, span},
+		{"wait", f.Wait, span},
 		{"slowdown", f.Slowdown, ratio},
 		{"bounded slowdown", f.BoundedSlowdown, ratio},
 		{"finish-time fairness", f.FinishTimeFairness, ratio},
@@ -57,7 +57,7 @@ func printGroups(out io.Writer, title string, all []sim.Group) {
 	for i := range all[:min(len(all), maxGroups)] {
 		g := &all[i]
 		fmt.Fprintf(out, "%s\t%d\t%.1f\t%s\t%s\t%s\t%s\t%d\t%.1f %%\n", humanize.Shorten(g.Name, 40), g.Jobs, g.GPUHours,
-			shortSpan(g.AvgJCT), shortSpan(g.P99JCT), shortSpan(g.AvgWait), ratio(g.BoundedSlowdown), g.Preemptions,
+			span(g.AvgJCT), span(g.P99JCT), span(g.AvgWait), ratio(g.BoundedSlowdown), g.Preemptions,
 			100*g.Received)
 	}
 	if more := len(all) - maxGroups; more > 0 {

@@ -228,7 +228,7 @@ func TestModelIsSaid(t *testing.T) {
 		}
 		for name, part := range map[string]string{
 			"compare.json": `"name": "` + model + `"`, "index.html": "Model " + model + ": ",
-			"fifo_first-free_all.summary.json": `"model": "` + model + `"`,
+			"fifo.summary.json": `"model": "` + model + `"`,
 		} {
 			content, err := os.ReadFile(filepath.Join(out, name))
 			if err != nil || !strings.Contains(string(content), part) {

@@ -117,17 +117,8 @@ func (s *settings) label() string {
 	return text
 }
 
-// span formats a time in seconds, and in hours and minutes if it is long.
+// span formats a time: in hours and minutes if it is long. Files have all digits.
 func span(seconds float64) string {
-	text := fmt.Sprintf("%.3f s", seconds)
-	if seconds >= 120 && seconds < 1e9 {
-		text += fmt.Sprintf(" (%s)", time.Duration(seconds*1e9).Round(time.Second))
-	}
-	return text
-}
-
-// shortSpan formats a time in seconds for a column: in hours and minutes if it is long.
-func shortSpan(seconds float64) string {
 	if seconds >= 120 && seconds < 1e9 {
 		return time.Duration(seconds * 1e9).Round(time.Second).String()
 	}

@@ -117,8 +117,11 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 	if err := events.close(); err != nil {
 		return err
 	}
-	result.Summary.Configuration = s.configuration()
-	view := s.view(in.tables)
+	configuration, view := s.configuration(), s.view(in.tables)
+	if view != nil {
+		configuration.Description = view.Text
+	}
+	result.Summary.Configuration = configuration
 	if err := o.deliver(result, s, view); err != nil {
 		return err
 	}

@@ -70,6 +70,8 @@ type settings struct {
 type configuration struct {
 	*settings
 	Trace *traceFacts `json:"trace,omitempty"`
+	// Description says what the model of speed assumes.
+	Description string `json:"model_description,omitempty"`
 
 	Round      float64   `json:"round_s,omitempty"`
 	Quantum    float64   `json:"quantum_s,omitempty"`

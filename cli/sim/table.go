@@ -42,12 +42,16 @@ func (g *grid) table() *table {
 	for i := range g.cells {
 		c := &g.cells[i]
 		r := row{
-			Name: c.name(), Order: c.settings.Order, Placement: c.settings.Placement, Admission: c.settings.Admission,
+			Name: g.name(c), Order: c.settings.Order, Placement: c.settings.Placement, Admission: c.settings.Admission,
 			Load: c.load, Offered: offeredLoad(c.input),
 		}
 		t.Partial = t.Partial || c.result == nil
 		if c.result != nil {
-			c.result.Summary.Configuration = c.settings.configuration()
+			configuration := c.settings.configuration()
+			if g.model != nil {
+				configuration.Description = g.model.Text
+			}
+			c.result.Summary.Configuration = configuration
 			r.Summary = &c.result.Summary
 			t.Partial = t.Partial || r.Summary.Partial
 		}
@@ -87,11 +91,11 @@ func (t *table) show(to io.Writer, dir string) error {
 			out,
 			"%d\t%s\t%s\t%s\t%s\t%s\t%d\t%.1f %%\t%s\n",
 			m.N,
-			shortSpan(m.AvgJCT),
-			shortSpan(m.MedianJCT),
-			shortSpan(m.P99JCT),
-			shortSpan(m.Makespan),
-			shortSpan(m.AvgStartDelay),
+			span(m.AvgJCT),
+			span(m.MedianJCT),
+			span(m.P99JCT),
+			span(m.Makespan),
+			span(m.AvgStartDelay),
 			m.Preemptions,
 			100*m.GPUUtilisation,
 			note,
@@ -120,7 +124,7 @@ func (t *table) show(to io.Writer, dir string) error {
 func (g *grid) write(dir string, t *table, noPictures bool) error {
 	for i := range g.cells {
 		if c := &g.cells[i]; c.result != nil {
-			if err := c.result.WriteAs(dir, c.name()+"."); err != nil {
+			if err := c.result.WriteAs(dir, g.name(c)+"."); err != nil {
 				return err
 			}
 		}
@@ -158,15 +162,19 @@ func (t *table) csv(to io.Writer) error {
 		"name", "order", "placement", "admission", "offered_load", "n", "avg_jct_s", "median_jct_s", "p99_jct_s",
 		"makespan_s", "avg_start_delay_s", "preemptions", "gpu_utilisation", "partial",
 		"p95_jct_s", "avg_wait_s", "p99_wait_s", "avg_slowdown", "avg_bounded_slowdown", "p99_bounded_slowdown",
-		"avg_finish_time_fairness", "max_finish_time_fairness", "fairness_index", "gpu_hours",
+		"avg_finish_time_fairness", "max_finish_time_fairness", "fairness_index", "gpu_hours", "model",
 	}) // Flush returns the error
+	model := ""
+	if t.Model != nil {
+		model = t.Model.Name
+	}
 	for _, r := range t.Rows {
 		if m := r.Summary; m != nil {
 			_ = out.Write(append([]string{
 				r.Name, r.Order, r.Placement, r.Admission, decimal(r.Offered), strconv.Itoa(m.N), decimal(m.AvgJCT),
 				decimal(m.MedianJCT), decimal(m.P99JCT), decimal(m.Makespan), decimal(m.AvgStartDelay),
 				strconv.Itoa(m.Preemptions), decimal(m.GPUUtilisation), strconv.FormatBool(m.Partial),
-			}, figureColumns(m.Figures)...))
+			}, append(figureColumns(m.Figures), model)...))
 		}
 	}
 	out.Flush()

@@ -70,14 +70,14 @@ func TestSaid(t *testing.T) {
 func TestUnknownTypes(t *testing.T) {
 	pods := "../../scheduler/workload/testdata/alibaba2023/openb_pod_list_sample.csv"
 	note := `no speed is known of its GPU type "V100M32"; all its types are taken for equally fast`
-	for _, line := range []string{"run --order fifo --jobs " + pods, "compare --order fifo --json --jobs " + pods} {
+	for _, line := range []string{"run --order fifo --json --jobs " + pods, "compare --order fifo --json --jobs " + pods} {
 		text, err := say(t.Context(), strings.Fields(line)...)
 		said := strings.Contains(strings.ReplaceAll(text, `\`, ""), note)
 		if err != nil || !said || !strings.Contains(text, "1528.33") {
 			t.Errorf("sim %s: got %v\n%s", line, err, text)
 		}
 	}
-	if text, err := say(t.Context(), "run", "--order", "fifo", "--jobs", pods, "--type-speeds", "T4=1,V100M32=2"); err != nil ||
+	if text, err := say(t.Context(), "run", "--order", "fifo", "--json", "--jobs", pods, "--type-speeds", "T4=1,V100M32=2"); err != nil ||
 		strings.Contains(text, note) ||
 		strings.Contains(text, "1528.33") {
 		t.Errorf("with speeds: got %v\n%s", err, text)

@@ -182,7 +182,8 @@ first), srtf, srsf, dlas and dlas-gpu.
 
 --events writes a log of every decision, a line of JSON each: when jobs arrive, are admitted, get which
 GPUs, are preempted for which other job, move, fail and end. docs/events.md is the format, and
-pos_cli sim check checks one.
+pos_cli sim check checks one. The engine writes it, so there is none under the profiles blox and
+tiresias, which reproduce simulators without it. A comparison writes none: run its rows one by one.
 
 If interrupted, it writes the results so far, marked partial. Exit status: 0 done, 1 failed or
 interrupted, 2 wrong command line.`
@@ -206,7 +207,8 @@ sim run). It is printed below the table, is on the page and is model in compare.
 cannot do under it is an error before anything runs.
 
 With --out it writes compare.json and compare.csv (a row for each combination), NAME.jobs.csv,
-NAME.summary.json and NAME.timeline.csv of each, and charts: index.html, and each as SVG and PNG. All
+NAME.summary.json and NAME.timeline.csv of each, and charts: index.html, and each as SVG and PNG. NAME
+is the order, and what else differs: placement, admission, load. All
 flags of one simulation apply to all, see: pos_cli help sim run. A flag for some orders only, as
 --limits, needs one of them in the grid.`
 

@@ -82,7 +82,6 @@ type checker struct {
 	used   map[cluster.GPU]int // thousandths
 	// occupied GPUs are used by something foreign.
 	occupied map[cluster.GPU]bool
-
 	promises promises
 	// wanted are the jobs for which others were preempted at this time and that have not started.
 	wanted map[cluster.JobID]bool
@@ -123,9 +122,14 @@ func (c *checker) settled() error {
 
 // event applies an event.
 func (c *checker) event(e *Event) error {
+	if e.Kind.reported() {
+		c.promises.setback = c.report.Events
+	}
 	switch {
 	case e.Kind == End:
 		c.report.Partial = e.Partial
+		return nil
+	case e.Kind == Choose:
 		return nil
 	case e.Kind.ofNode():
 		return c.node(e)
@@ -195,7 +199,6 @@ func (c *checker) keep(e *Event, j *checked) error {
 // goOn gives a job the GPUs that it has in truth: their nodes may be closed, and foreign programs
 // may use them.
 func (c *checker) goOn(e *Event, j *checked) error {
-	c.promises.setback = c.report.Events
 	if _, most := j.bounds(); len(e.On) < 1 || len(e.On) > most || e.Run < 1 {
 		return c.r.wrong("%s of job %d, run %d on %d GPUs: it takes %d at most", e.Kind, e.Job, e.Run, len(e.On), most)
 	}
@@ -294,7 +297,7 @@ func (c *checker) start(e *Event, j *checked) error {
 	if err := c.keeps(e, e.At); err != nil {
 		return err
 	}
-	c.runBegins(e, j)
+	c.expect(e, j)
 	j.begin(e.Run, e.On)
 	j.stays = false
 	delete(c.wanted, e.Job)
@@ -370,6 +373,7 @@ func (c *checker) ofRun(e *Event, j *checked) error {
 	case j.running:
 		c.release(j.last.on, j)
 	}
+	c.runEnds(e)
 	c.end(e, j)
 	return nil
 }
@@ -387,7 +391,6 @@ func (c *checker) giveBack(e *Event, j *checked) error {
 
 // end counts the end of a run, or of a job. Its GPUs are free.
 func (c *checker) end(e *Event, j *checked) {
-	c.runEnds(e, e.Kind)
 	switch e.Kind {
 	case Refuse:
 		j.refuse()

@@ -37,7 +37,8 @@ const (
 	Down     Kind = "node-down" // a node is lost, with what ran on it
 	Up       Kind = "node-up"   // a node is back, or new
 	Drain    Kind = "node-drain"
-	End      Kind = "end" // the log is complete
+	Choose   Kind = "choose" // from now on another policy decides: Detail is its name
+	End      Kind = "end"    // the log is complete
 )
 
 // The kinds of version 1.1, which only logs of clusters have.
@@ -82,7 +83,7 @@ func (k Kind) ends() bool { return k == Finish || k == GiveUp || k == Withdraw |
 // known reports whether this version has the kind.
 func (k Kind) known() bool {
 	switch k {
-	case Arrive, Hold, Admit, Promise, Preempt, Fail, End, Adopt, Work, Refuse, Keep, GiveBack:
+	case Arrive, Hold, Admit, Promise, Preempt, Fail, Choose, End, Adopt, Work, Refuse, Keep, GiveBack:
 		return true
 	default:
 		return k.runs() || k.ofNode() || k.ends()
@@ -139,7 +140,7 @@ type Event struct {
 	Node   cluster.NodeID // of events of nodes, and if the reason is NodeLost or NodeDrained
 	GPU    int32          // of Occupy and Vacate: its index on the node
 	Start  time.Duration  // of Promise
-	Detail string         // of Reject
+	Detail string         // of Reject and Choose
 
 	// Machine is the node, if one joins that is new or has changed.
 	Machine *cluster.Node

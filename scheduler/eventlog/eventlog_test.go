@@ -68,7 +68,7 @@ func TestRoundTrip(t *testing.T) {
 func randomEvent(random *rand.Rand, at time.Duration) Event {
 	kinds := []Kind{
 		Arrive, Reject, Hold, Admit, Promise, Start, Resume, Migrate, Grow, Shrink, Restart, Preempt, Fail, Finish, GiveUp,
-		Withdraw, Down, Up, Drain, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate,
+		Withdraw, Down, Up, Drain, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate, Choose,
 	}
 	e := Event{At: at, Kind: kinds[random.IntN(len(kinds))], Ready: at, Speed: 1}
 	id := cluster.JobID(random.Int64N(1 << 40))
@@ -92,6 +92,9 @@ func randomEvent(random *rand.Rand, at time.Duration) Event {
 			Submit: time.Duration(random.Int64N(1 << 40)), Estimate: time.Duration(random.Int64N(1 << 40)),
 			Length: time.Duration(random.Int64N(1 << 40)),
 		}
+	case e.Kind == Choose:
+		e.Detail = "las+all"
+		return e
 	case e.Kind == Promise:
 		e.Start = at + time.Duration(random.Int64N(1<<40))
 	case e.Kind == Reject:

@@ -16,7 +16,7 @@ func TestDocument(t *testing.T) {
 	words := []string{string(ForJob), string(Reallocation), string(NodeDrained), string(JobFailed), string(NodeLost), string(Overtakes), Name}
 	for _, kind := range []Kind{
 		Arrive, Reject, Hold, Admit, Promise, Start, Resume, Migrate, Grow, Shrink, Restart, Preempt, Fail, Finish, GiveUp,
-		Withdraw, Down, Up, Drain, End, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate,
+		Withdraw, Down, Up, Drain, End, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate, Choose,
 	} {
 		words = append(words, string(kind))
 	}

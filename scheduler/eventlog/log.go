@@ -15,6 +15,9 @@ type Log struct {
 	to   *Writer
 	jobs map[cluster.JobID]*job // that have not ended
 
+	chooser chooser // nil: the order does not change
+	chosen  string
+
 	// What the engine has told since the last step.
 	admitted  []cluster.JobID
 	overtakes []cluster.JobID
@@ -47,10 +50,14 @@ type promise struct {
 	start time.Duration
 }
 
+// chooser is an order that lets one of several others decide.
+type chooser interface{ Current() string }
+
 // NewLog observes an engine.
 func NewLog(engine *scheduler.Engine, to *Writer) *Log {
 	l := &Log{to: to, jobs: map[cluster.JobID]*job{}}
 	engine.Observe(observer{l})
+	l.chooser, _ = engine.Order().(chooser)
 	return l
 }
 
@@ -83,6 +90,10 @@ func (o observer) Promised(j *scheduler.Job, start time.Duration) {
 // engine which events were refused, so it does not need the engine's error.
 func (l *Log) Step(now time.Duration, events []scheduler.Event, plan scheduler.Plan, _ error) error {
 	s := step{Log: l, at: now}
+	if l.chooser != nil && l.chooser.Current() != l.chosen {
+		l.chosen = l.chooser.Current()
+		s.write(Event{Kind: Choose, Detail: l.chosen})
+	}
 	effects := ordered(events)
 	if !effects {
 		slices.SortFunc(l.handled, func(a, b handled) int { return a.at - b.at })

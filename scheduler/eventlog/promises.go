@@ -70,9 +70,9 @@ func (p *promises) overdue(now time.Duration) bool {
 	return false
 }
 
-// runBegins notes a run. One that is slower than estimates assume, or waits for its GPUs, or loads,
+// expect notes when a run ends by its owner's estimate. One that is slower than estimates assume, or waits for its GPUs, or loads,
 // takes longer than its job was reserved. The scheduler notices in its next step.
-func (c *checker) runBegins(e *Event, j *checked) {
+func (c *checker) expect(e *Event, j *checked) {
 	if !c.promises.kept {
 		return
 	}
@@ -85,14 +85,24 @@ func (c *checker) runBegins(e *Event, j *checked) {
 	}
 }
 
-// runEnds notes the end of a run. Early ones break no promises; one that could not begin does.
-func (c *checker) runEnds(e *Event, kind Kind) {
+// reported reports whether an event of a job is one of a cluster that may change what was expected.
+func (k Kind) reported() bool {
+	switch k {
+	case Adopt, Work, Refuse, Keep, GiveBack:
+		return true
+	default:
+		return false
+	}
+}
+
+// runEnds notes the end of a run. Early ones break no promises.
+func (c *checker) runEnds(e *Event) {
 	p := &c.promises
-	if due, ok := p.expected[e.Job]; ok && due < e.At || kind == Preempt || kind == Fail || kind == Refuse {
+	if due, ok := p.expected[e.Job]; ok && due < e.At || e.Kind == Preempt || e.Kind == Fail {
 		p.setback = c.report.Events
 	}
 	delete(p.expected, e.Job)
-	if kind.ends() {
+	if e.Kind.ends() {
 		delete(p.made, e.Job)
 	}
 }

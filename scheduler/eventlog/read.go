@@ -255,6 +255,10 @@ func (r *Reader) event(line *eventLine) (e Event, err error) {
 			return e, r.wrong("lines: got %d, want %d: lines are missing", e.Lines, r.line)
 		}
 		return e, nil
+	case e.Kind == Choose && line.Detail == "":
+		return e, r.wrong("choose without detail")
+	case e.Kind == Choose:
+		return e, nil
 	case e.Kind.ofNode() && line.Node == nil, !e.Kind.ofNode() && line.Job == nil:
 		return e, r.wrong("%s without the number of its job or node", e.Kind)
 	case line.Reason == ForJob && line.For == nil, (line.Reason == NodeLost || line.Reason == NodeDrained) && line.Node == nil:

@@ -122,6 +122,8 @@ func (w *Writer) Write(e *Event) error {
 		if e.Partial {
 			w.line = append(w.line, `,"partial":true`...)
 		}
+	case e.Kind == Choose:
+		w.text("detail", e.Detail)
 	default:
 		w.int("job", int64(e.Job))
 		w.details(e)

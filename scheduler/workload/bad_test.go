@@ -103,7 +103,7 @@ var badFiles = []bad{
 		"million characters",
 		"",
 		head4 + "0,0,1," + strings.Repeat("1", 1_000_000) + "\n",
-		`FILE:2: got "0,0,1,` + strings.Repeat("1", 54) + `…", want a line of at most 65536 bytes`,
+		`FILE:2: num_gpus: got "0,0,1,` + strings.Repeat("1", 54) + `…", want a line of at most 65536 bytes`,
 	},
 	{
 		"million characters first",
@@ -120,7 +120,7 @@ var badFiles = []bad{
 	},
 	{
 		"binary line", "", head4 + strings.Repeat("\x00", 70_000) + "\n",
-		`FILE:2: got "` + strings.Repeat(`\x00`, 15) + `…", want a line of at most 65536 bytes`,
+		`FILE:2: job_id: got "` + strings.Repeat(`\x00`, 15) + `…", want a line of at most 65536 bytes`,
 	},
 	{
 		"unprintable", "", head4 + strings.Repeat("\x01", 1000) + ",1,1,1\n",
@@ -222,7 +222,7 @@ var badFiles = []bad{
 		"pai idle",
 		"",
 		"j,worker,1.0,Failed,1.0,2.0,600.0,29.3,,T4\n",
-		"FILE: want at least one job; 1 jobs left out: they need no GPU",
+		"FILE: want at least one job; 1 job left out: they need no GPU",
 	},
 
 	{

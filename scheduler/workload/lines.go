@@ -18,6 +18,8 @@ type lines struct {
 	file string
 	in   *bufio.Reader
 	line int
+	// columnOf returns in which column the beginning of a line ends; nil if there are none.
+	columnOf func(begin []byte) string
 }
 
 // open makes a text readable: it uncompresses gzip and skips a byte order mark.
@@ -49,7 +51,11 @@ func (l *lines) next() ([]byte, error) {
 	}
 	switch {
 	case errors.Is(err, bufio.ErrBufferFull):
-		return nil, l.badValue("", string(text), fmt.Sprintf("a line of at most %d bytes", maxLine))
+		column := ""
+		if l.columnOf != nil {
+			column = l.columnOf(text)
+		}
+		return nil, l.badValue(column, string(text), fmt.Sprintf("a line of at most %d bytes", maxLine))
 	case errors.Is(err, io.EOF) && len(text) > 0:
 	case err != nil && !errors.Is(err, io.EOF):
 		return nil, fmt.Errorf("read %s, behind line %d: %w", l.file, l.line, err)

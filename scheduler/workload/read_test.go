@@ -61,8 +61,8 @@ var samples = []struct {
 			},
 		},
 		notes: []string{
-			"1 jobs left out: no attempt of theirs has GPUs, a start and a later end",
-			"1 jobs left out: they have no time of submission",
+			"1 job left out: no attempt of theirs has GPUs, a start and a later end",
+			"1 job left out: they have no time of submission",
 		},
 	},
 	{
@@ -71,7 +71,7 @@ var samples = []struct {
 			{ID: 900, Length: 36848 * s, Estimate: 36848 * s, GPUs: 1, Share: 1000, User: "vcY/uB"},
 			{ID: 901, Submit: 26 * s, Length: 249 * s, Estimate: 249 * s, GPUs: 4, Share: 1000, User: "vcX/uA"},
 		},
-		notes: []string{"1 jobs left out: they need no GPU"},
+		notes: []string{"1 job left out: they need no GPU"},
 	},
 	{
 		file: "alibaba2020/pai_task_table.csv", format: "alibaba2020", jobs: paiJobs, nodes: paiNodes, notes: paiNotes,
@@ -91,8 +91,8 @@ var samples = []struct {
 			{ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"},
 		},
 		notes: []string{
-			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran",
-			"1 jobs name several GPU models; here they run on any",
+			"1 job left out: they need no GPU", "1 job left out: they never ran",
+			"1 job name several GPU models; here they run on any",
 		},
 	},
 	{
@@ -147,8 +147,8 @@ var samples = []struct {
 			{ID: 1, Name: "node-2", GPUs: 2, GPUType: "T4"},
 		},
 		notes: []string{
-			"1 jobs left out: they have no times, and no pod of openb_pod_list_default.csv with the same request ran",
-			"1 jobs left out: they need no GPU", "1 jobs left out: they never ran",
+			"1 job left out: they have no times, and no pod of openb_pod_list_default.csv with the same request ran",
+			"1 job left out: they need no GPU", "1 job left out: they never ran",
 			"4 of 7 jobs: " + openBCopied, "3 of 7 jobs: " + openBNamed,
 		},
 	},
@@ -201,9 +201,9 @@ var samples = []struct {
 		nodes: []cluster.Node{{ID: 0, GPUs: 8}, {ID: 1, GPUs: 8}, {ID: 2, GPUs: 8}, {ID: 3, GPUs: 8}},
 		notes: []string{
 			"2 lines left out: they are parts of a job that has a line of its own",
-			"1 jobs left out: their run time is unknown",
-			"1 jobs left out: their time of submission is unknown",
-			"1 jobs left out: they were cancelled before they ran",
+			"1 job left out: their run time is unknown",
+			"1 job left out: their time of submission is unknown",
+			"1 job left out: they were cancelled before they ran",
 			"1 of 4 jobs: no requested processors; as many as were allocated",
 			"1 of 4 jobs: no requested time; the estimate is the run time",
 			"1 of 4 jobs: " + swfFollows,
@@ -225,8 +225,8 @@ var samples = []struct {
 			{ID: 3, Submit: 40*s + 500*ms, Length: 60 * s, Estimate: 60 * s, GPUs: 16, Share: 1000},
 		},
 		notes: []string{
-			"1 jobs left out: their processors are unknown",
-			"1 jobs left out: their run time is unknown",
+			"1 job left out: their processors are unknown",
+			"1 job left out: their run time is unknown",
 			"1 of 2 jobs: no requested processors; as many as were allocated",
 			"1 of 2 jobs: no requested time; the estimate is the run time",
 			"processors are taken for GPUs",
@@ -259,8 +259,8 @@ var (
 		{ID: 1, Name: "mach3", GPUs: 8, GPUType: "V100"},
 	}
 	paiNotes = []string{
-		"1 jobs left out: a task of theirs has no start, no end or no length",
-		"1 jobs left out: they need no GPU",
+		"1 job left out: a task of theirs has no start, no end or no length",
+		"1 job left out: they need no GPU",
 	}
 )
 

@@ -71,8 +71,22 @@ func (t *table) allowOnly(names []string) error {
 	return nil
 }
 
+// columnAt returns the column in which the beginning of a line ends.
+func (t *table) columnAt(begin []byte) string {
+	values, closed := fields(nil, begin)
+	at := len(values)
+	if closed {
+		at--
+	}
+	if at >= len(t.names) {
+		return ""
+	}
+	return t.names[at]
+}
+
 // each calls read for each row.
 func (t *table) each(read func() error) error {
+	t.columnOf = t.columnAt
 	return t.lines.each(func(line []byte) error {
 		if err := t.row(line); err != nil {
 			return err

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster"
@@ -72,7 +73,11 @@ type omissions map[string]int
 func (o omissions) notes() []string {
 	reasons := o.sorted()
 	for i, reason := range reasons {
-		reasons[i] = fmt.Sprintf("%d %s", o[reason], reason)
+		noun, rest, _ := strings.Cut(reason, " ") // "jobs" or "lines"
+		if o[reason] == 1 {
+			noun = strings.TrimSuffix(noun, "s")
+		}
+		reasons[i] = fmt.Sprintf("%d %s %s", o[reason], noun, rest)
 	}
 	return reasons
 }

@@ -61,6 +61,7 @@ func groups() []group {
 		{"steps", measureSteps},
 		{"driver", measureDriver},
 		{"scheduler", measureScheduler},
+		{"sim", measureSim},
 		{"peers", measurePeers},
 		{"planning", measurePlanning},
 	}
@@ -177,7 +178,8 @@ func TestSmall(t *testing.T) {
 	b := newBench(t)
 	b.bytes, b.largest, b.rounds, b.while, b.jobs = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond, 1000
 	for _, name := range []string{
-		"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "peers", "planning",
+		"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "sim", "peers",
+		"planning",
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })

@@ -17,8 +17,8 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
 )
 
-// account is an archive in a state directory of its own, whose work has no memory.
-func account(t *testing.T, limitBytes uint64) (*Archive, *quota.Quota) {
+// memoryless is an archive in a state directory of its own, whose work has no memory.
+func memoryless(t *testing.T, limitBytes uint64) (*Archive, *quota.Quota) {
 	t.Helper()
 	if os.Getuid() != 0 {
 		t.Skip("needs root: gives directories to users")
@@ -38,7 +38,7 @@ func account(t *testing.T, limitBytes uint64) (*Archive, *quota.Quota) {
 // expected, or what it has become.
 func TestWorkCounts(t *testing.T) {
 	const uid, limit = 61260, 8 << 20
-	a, shares := account(t, limit)
+	a, shares := memoryless(t, limit)
 	used := func() uint64 { return shares.Of(uid)[0].Used }
 	ctx, cancel := context.WithCancelCause(t.Context())
 	make := a.Work(ctx, WorkOptions{Caller: api.Caller{UID: uid}, Cancel: cancel})
