@@ -2,7 +2,6 @@ package etcd_test
 
 import (
 	"bytes"
-	"context"
 	"errors"
 	"path/filepath"
 	"strings"
@@ -50,10 +49,8 @@ func TestNoServer(t *testing.T) {
 	if !errors.Is(err, store.ErrUnavailable) || !strings.Contains(err.Error(), socket) {
 		t.Errorf("a socket that is not there: %v", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
-	defer cancel()
-	if err := s.Snapshot(ctx, new(bytes.Buffer)); err == nil {
-		t.Error("a snapshot of no store")
+	if err := s.Snapshot(t.Context(), new(bytes.Buffer)); !errors.Is(err, store.ErrUnavailable) {
+		t.Errorf("a snapshot of no store: %v", err)
 	}
 }
 

@@ -62,8 +62,9 @@ func (s *Store) Campaign(ctx context.Context, name string) (store.Leadership, er
 }
 
 // attempt waits until there is no leader, and returns the leadership unless another candidate is
-// faster. A lease whose fate is unknown is revoked. If that fails too, it ends by itself; until
-// then this candidate waits for it as for another leader.
+// faster, or the answer comes after the end of the lease. A lease whose fate is unknown is revoked.
+// If that fails too, it ends by itself; until then this candidate waits for it as for another
+// leader.
 func (s *Store) attempt(ctx context.Context, name string) (*leadership, error) {
 	if err := s.waitVacant(ctx); err != nil {
 		return nil, err
@@ -73,7 +74,7 @@ func (s *Store) attempt(ctx context.Context, name string) (*leadership, error) {
 		return nil, err
 	}
 	epoch, err := s.claim(ctx, name, lease)
-	if err == nil && epoch != store.NoEpoch {
+	if err == nil && epoch != store.NoEpoch && boottime.Now() < until {
 		var won *leadership
 		if won, err = s.lead(lease, epoch, until); err == nil {
 			return won, nil

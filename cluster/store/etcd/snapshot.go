@@ -17,23 +17,37 @@ const pageSize = 512
 
 // Snapshot writes all of etcd, also what is not below the prefix, and its hash. Package
 // cluster/store/etcd/server restores it. What was written before an error is no snapshot. There is
-// no time limit: a connection that no longer answers is noticed by pings.
+// no time limit once etcd has answered: a connection that no longer does is noticed by pings.
 func (s *Store) Snapshot(ctx context.Context, to io.Writer) error {
+	if _, err := s.getLeader(ctx); err != nil { // the request itself would wait for a connection
+		return fmt.Errorf("snapshot of the store: %w", err)
+	}
+	checked := &sealed{to: to, sum: sha256.New()}
+	err := s.download(ctx, checked)
+	switch {
+	case err == nil:
+		return checked.finish()
+	case checked.failed != nil:
+		err = checked.failed
+	case ctx.Err() != nil:
+		err = ctx.Err()
+	default:
+		err = s.meaning(err, "")
+	}
+	return fmt.Errorf("snapshot of the store: %w", err)
+}
+
+// download writes a snapshot.
+func (s *Store) download(ctx context.Context, to io.Writer) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	from, err := s.client.Snapshot(ctx)
 	if err != nil {
-		return fmt.Errorf("snapshot of the store: %w", s.meaning(err, ""))
+		return err
 	}
 	defer from.Close()
-	checked := &sealed{to: to, sum: sha256.New()}
-	if _, err := io.Copy(checked, from); err != nil {
-		if checked.failed == nil && unavailable(err) {
-			err = s.meaning(err, "")
-		}
-		return fmt.Errorf("snapshot of the store: %w", err)
-	}
-	return checked.finish()
+	_, err = io.Copy(to, from)
+	return err
 }
 
 // sealed passes a stream on that ends with the hash of what is before.
