@@ -64,8 +64,8 @@ func overestimate(t *testing.T, path string, seed int) {
 	file(t, filepath.Dir(path), filepath.Base(path), strings.Join(lines, "\n")+"\n")
 }
 
-// breakPromise lets the log promise a job its start a second earlier, and checks that it is refused.
-// It returns how many promises there are.
+// breakPromise lets the log promise a job its start a second earlier, and checks that it is
+// refused. It returns how many promises there are.
 func breakPromise(t *testing.T, log string) int {
 	t.Helper()
 	text, err := os.ReadFile(log)

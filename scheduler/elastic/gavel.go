@@ -207,6 +207,7 @@ type targetInput struct {
 	numbers []float64 // of each class its jobs and rates, then the capacity
 }
 
+// equal reports whether two inputs have the same targets.
 func (t *targetInput) equal(other *targetInput) bool {
 	return slices.Equal(t.types, other.types) && slices.Equal(t.classes, other.classes) &&
 		slices.Equal(t.numbers, other.numbers)

@@ -12,8 +12,8 @@ import (
 const (
 	// maxSamples is the timeline's length at which every second sample is dropped.
 	maxSamples = 100_000
-	// maxRunNodes is how many runs are recorded; a run on several nodes counts for each of them. A chart
-	// of more would be too large to look at, and runs need more memory than all else.
+	// maxRunNodes is how many runs are recorded; a run on several nodes counts for each of them. A
+	// chart of more would be too large to look at, and runs need more memory than all else.
 	maxRunNodes = 50_000
 )
 

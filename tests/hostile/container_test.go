@@ -47,8 +47,8 @@ func orRoot(dir string) string {
 	return dir
 }
 
-// TestDeadCallerInContainer: a process in a container connects, hands off an image, and ends. On its
-// connection another process asks for a restore. The program must not come back, least of all
+// TestDeadCallerInContainer: a process in a container connects, hands off an image, and ends. On
+// its connection another process asks for a restore. The program must not come back, least of all
 // outside, where phosd is.
 func TestDeadCallerInContainer(t *testing.T) {
 	b, d, c := bob(t), start(t), newContainer(t)

@@ -162,10 +162,15 @@ func read(t *testing.T, name string) string {
 // readersOfProc are the files outside of internal/linux/proc that name a path below /proc, with the
 // reason.
 var readersOfProc = map[string]string{
-	"criu/program.go":                     "a directory in which CRIU can create nothing",
-	"criu/runner/runner.go":               "a directory that holds no plugin of CRIU",
-	"criu/restorer/namespace.go":          "mounts /proc, and sets the next pid of its namespace",
-	"daemon/phosd/devices/guard/guard.go": "/proc/devices: drivers, not processes",
+	"cluster/store/etcd/server/servertest/process.go": "the test's own program",
+	"daemon/worker/joblog/log.go":                     "the working directory of a program",
+	"internal/linux/account/account.go":               "a setting of the kernel, not of a process",
+	"internal/linux/rootdir/root.go":                  "the root directory of a process, opened once",
+	"internal/linux/tcpowner/table.go":                "sockets of a network namespace, not of a process",
+	"criu/program.go":                                 "a directory in which CRIU can create nothing",
+	"criu/runner/runner.go":                           "a directory that holds no plugin of CRIU",
+	"criu/restorer/namespace.go":                      "mounts /proc, and sets the next pid of its namespace",
+	"daemon/phosd/devices/guard/guard.go":             "/proc/devices: drivers, not processes",
 }
 
 // TestOneReaderOfProc: internal/linux/proc reads /proc for all other packages.
