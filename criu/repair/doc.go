@@ -7,8 +7,8 @@
 // running parasite notices that its connection is closed and returns to the program by itself;
 // Inside reports whether that has happened.
 //
-// A snapshot is stored with the cgroup of the frozen tree, so that it outlives the process that took
-// it (Store).
+// A snapshot is stored with the cgroup of the frozen tree, so that it outlives the process that
+// took it (Store).
 //
 // The package freezes nothing: the caller keeps the processes frozen while they are captured and
 // repaired. Read snapshot.go first.

@@ -49,8 +49,8 @@ func endCRIU(owner proc.Identity) error {
 	return errors.Join(err, orphans.EndSession(owner))
 }
 
-// release thaws the tree in a cgroup. If CRIU was working in it, it is repaired first, and killed if
-// that is not possible.
+// release thaws the tree in a cgroup. If CRIU was working in it, it is repaired first, and killed
+// if that is not possible.
 func release(path string) error {
 	group := freezer.At(path)
 	before, err := repair.Stored(path)

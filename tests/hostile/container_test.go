@@ -47,8 +47,8 @@ func orRoot(dir string) string {
 	return dir
 }
 
-// TestDeadCallerInContainer: a process in a container connects, hands off an image, and ends. On its
-// connection another process asks for a restore. The program must not come back, least of all
+// TestDeadCallerInContainer: a process in a container connects, hands off an image, and ends. On
+// its connection another process asks for a restore. The program must not come back, least of all
 // outside, where phosd is.
 func TestDeadCallerInContainer(t *testing.T) {
 	b, d, c := bob(t), start(t), newContainer(t)
@@ -105,7 +105,7 @@ func (u *user) givePID(pid int) *exec.Cmd {
 }
 
 // TestRecycledCaller: bob connects and ends, and alice's process gets the pid. On bob's connection,
-// which a child of his still has, a request gets nothing of what alice may see.
+// which a child process still has, a request gets nothing of what alice may see.
 func TestRecycledCaller(t *testing.T) {
 	a, b, d := alice(t), bob(t), start(t)
 	attack := b.intruder(d, "connect-wait", b.file("go"))

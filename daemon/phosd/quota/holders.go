@@ -36,6 +36,7 @@ func (q *Quota) note(c *Claim, held uint64) {
 	}
 }
 
+// forget ends note.
 func (q *Quota) forget(c *Claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

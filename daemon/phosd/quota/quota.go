@@ -207,6 +207,7 @@ func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
 	return err
 }
 
+// tryAdd is add; its error names no holders.
 func (q *Quota) tryAdd(uid uint32, resource Resource, count uint64) error {
 	limit, limited := q.limit(resource).of() // may block on a file system, so before the lock
 	q.mu.Lock()
