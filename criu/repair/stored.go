@@ -81,7 +81,7 @@ func Stored(cgroup string) (*Snapshot, error) {
 	return &s, nil
 }
 
-// attribute returns an extended attribute of a file.
+// attribute reads an extended attribute of a file.
 func attribute(path, name string) ([]byte, error) {
 	value := make([]byte, partBytes)
 	n, err := unix.Getxattr(path, name, value)

@@ -43,7 +43,7 @@ func (d *Daemon) Reload(next config.Config) error {
 	return nil
 }
 
-// placeOf returns where the socket is, and who can connect.
+// placeOf returns where the socket is, and which users can connect.
 func placeOf(settings config.Config, allowed config.Allowed) sockmux.Place {
 	place := sockmux.Place{Path: settings.Socket, Mode: os.FileMode(settings.Access.Mode)}
 	if len(allowed.GIDs) > 0 {

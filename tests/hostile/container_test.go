@@ -105,7 +105,7 @@ func (u *user) givePID(pid int) *exec.Cmd {
 }
 
 // TestRecycledCaller: bob connects and ends, and alice's process gets the pid. On bob's connection,
-// which a child of his still has, a request gets nothing of what alice may see.
+// which a child process still has, a request gets nothing of what alice may see.
 func TestRecycledCaller(t *testing.T) {
 	a, b, d := alice(t), bob(t), start(t)
 	attack := b.intruder(d, "connect-wait", b.file("go"))

@@ -43,7 +43,7 @@ open("ready", "w").close()
 while True: signal.pause()
 `
 
-// TestSquattedNames: bob binds all abstract names that he sees while a program of alice's with
+// TestSquattedNames: bob binds each abstract name that exists while a program of alice's with
 // shared memory is saved and restored. It is restored again and again.
 func TestSquattedNames(t *testing.T) {
 	a, b, d := alice(t), bob(t), start(t)
@@ -65,7 +65,7 @@ func TestSquattedNames(t *testing.T) {
 }
 
 // TestTakenWhileRestored: while a restore of alice's has begun, a process of bob's gets the pid of
-// her program. The restore fails, and bob's process is not killed when phosd cleans up.
+// the program. The restore fails, and bob's process is not killed when phosd cleans up.
 func TestTakenWhileRestored(t *testing.T) {
 	a, b, d := alice(t), bob(t), start(t)
 	program := a.python(d, reader)
@@ -131,7 +131,7 @@ func TestGivenDeviceKeepsOwner(t *testing.T) {
 	}
 }
 
-// TestDeletedDirectory: bob's policy names a directory, and he deletes it. Alice gets a new
+// TestDeletedDirectory: bob's policy names a directory, which is deleted then. Alice gets a new
 // directory with the same inode, and her program is saved there.
 func TestDeletedDirectory(t *testing.T) {
 	a, b, d := alice(t), bob(t), start(t)

@@ -36,7 +36,7 @@ func (q *Quota) note(c *Claim, held uint64) {
 	}
 }
 
-// forget drops a claim from the list of its user.
+// forget ends note.
 func (q *Quota) forget(c *Claim) {
 	q.mu.Lock()
 	defer q.mu.Unlock()

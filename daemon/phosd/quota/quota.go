@@ -207,7 +207,7 @@ func (q *Quota) add(uid uint32, resource Resource, count uint64) error {
 	return err
 }
 
-// tryAdd counts more, or returns the error that names the limit alone.
+// tryAdd is add; its error names no holders.
 func (q *Quota) tryAdd(uid uint32, resource Resource, count uint64) error {
 	limit, limited := q.limit(resource).of() // may block on a file system, so before the lock
 	q.mu.Lock()

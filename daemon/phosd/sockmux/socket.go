@@ -54,7 +54,7 @@ func Listen(place Place) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// Open sets who can connect to the socket that Listen has made.
+// Open sets which users can connect to the socket that Listen has made.
 func Open(place Place) error {
 	return errors.Join(os.Chown(place.Path, 0, place.GID), os.Chmod(place.Path, place.Mode))
 }

@@ -138,7 +138,7 @@ func (r *Root) Stat(name string) (unix.Stat_t, error) { return r.stat(name, 0) }
 // Lstat returns what the kernel says of a file. It does not follow a link in the last part.
 func (r *Root) Lstat(name string) (unix.Stat_t, error) { return r.stat(name, unix.O_NOFOLLOW) }
 
-// stat looks at a file below the root.
+// stat returns what the kernel says of a file that is opened with these flags.
 func (r *Root) stat(name string, flags uint64) (stat unix.Stat_t, err error) {
 	err = r.at(name, flags, func(file int) error { return unix.Fstat(file, &stat) })
 	return stat, err
