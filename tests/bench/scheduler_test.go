@@ -81,7 +81,7 @@ func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	for _, d := range disciplines() {
 		rows = append(rows, longQueue(t, d, b.jobs/d.fewer))
 	}
-	return append(rows, manyJobs(t, 10*b.jobs))
+	return append(rows, liveDecisions(t, b), manyJobs(t, 10*b.jobs))
 }
 
 // trace generates jobs.
