@@ -194,8 +194,8 @@ func (s *settings) defaults() {
 	s.Pack = s.Order == "optimus" && s.pack.or(s.packs())
 }
 
-// packs reports whether optimus packs by default: where jobs on more nodes are slower, packing wins,
-// and elsewhere it only moves jobs.
+// packs reports whether optimus packs by default: where jobs on more nodes are slower, packing
+// wins, and elsewhere it only moves jobs.
 func (s *settings) packs() bool {
 	return s.Model == placedModel || s.Model == measuredModel || s.Model == ownModel
 }

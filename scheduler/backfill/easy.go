@@ -37,8 +37,8 @@ func (e *EASY) MaxRuntime(j *scheduler.Job) time.Duration { return e.runtimeLimi
 // ClassLimit returns how long jobs with the same request may run if they start now.
 func (e *EASY) ClassLimit(j *scheduler.Job) time.Duration { return e.runtimeLimit(j) }
 
-// ReservedFor returns when a job starts by its reservation, as of the last walk; Forever if its GPUs
-// are never expected to be free.
+// ReservedFor returns when a job starts by its reservation, as of the last walk; Forever if its
+// GPUs are never expected to be free.
 func (e *EASY) ReservedFor(j *scheduler.Job) (at time.Duration, ok bool) {
 	r, ok := e.reservations[j]
 	return decision(r.from, e.decides), ok

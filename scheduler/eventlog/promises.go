@@ -70,8 +70,9 @@ func (p *promises) overdue(now time.Duration) bool {
 	return false
 }
 
-// expect notes when a run ends by its owner's estimate. One that is slower than estimates assume, or waits for its GPUs, or loads,
-// takes longer than its job was reserved. The scheduler notices in its next step.
+// expect notes when a run ends by its owner's estimate. One that is slower than estimates assume,
+// or waits for its GPUs, or loads, takes longer than its job was reserved. The scheduler notices in
+// its next step.
 func (c *checker) expect(e *Event, j *checked) {
 	if !c.promises.kept {
 		return
