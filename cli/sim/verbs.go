@@ -125,8 +125,9 @@ How fast jobs run is one model for all orders, --model; the result names it:
                  their batches to their GPUs, and it assumes that a restart takes 30 s
 
 Under all but own, the policies decide by the same model. A job's first start takes no time; to stop
-it and to start it again takes what --restart-cost or --cost says, else no time. A job that arrives between rounds of optimus, pollux or gavel starts at
-once on free GPUs; if --round is set, it waits for the next round under every order.
+it and to start it again takes what --restart-cost or --cost says, else no time. A job that arrives
+between rounds of optimus, pollux or gavel starts at once on free GPUs; if --round is set, it waits
+for the next round under every order.
 
 Under orders that preempt, all jobs that fit behind a blocked one start; under the others they wait
 for it. Policies see estimates and never lengths; the estimate is the length if the trace has none
