@@ -143,7 +143,8 @@ With --out it writes, all or nothing:
                    of tracked jobs), gpu_utilisation (from the first submission to the end of the
                    simulation), the figures below, and the configuration
     timeline.csv   time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus; at most 100,000 rows
-    index.html     all charts in one self-contained page; each also as SVG and PNG
+    index.html     all charts in one self-contained page; each also as SVG and PNG. That of jobs
+                   on GPUs has the first 50,000 runs
 
 The columns of jobs.csv; later versions add columns at the end. What does not exist is empty:
 
