@@ -13,7 +13,8 @@ func TestChoicesAreLogged(t *testing.T) {
 	dir := t.TempDir()
 	jobs, log := filepath.Join(dir, "jobs.csv"), filepath.Join(dir, "events.jsonl")
 	for _, line := range []string{
-		"generate --nodes 2 --gpus-per-node 4 --load 1.2 --count 60 --sizes 1:60,4:30,8:10 --lengths exponential:2h --out " + jobs,
+		"generate --nodes 2 --gpus-per-node 4 --load 1.2 --count 60 --sizes 1:60,4:30,8:10 --lengths exponential:2h" +
+			" --out " + jobs,
 		"run --jobs " + jobs + " --nodes 2 --gpus-per-node 4 --order synthesizer --choose-every 3600 --events " + log,
 		"check --events " + log,
 	} {

@@ -18,7 +18,8 @@ func TestPackingByDefault(t *testing.T) {
 		for seed := range uint64(4) {
 			jobs := file(t, t.TempDir(), "jobs.csv", packingJobs(seed))
 			line := fmt.Sprintf(
-				"run --json --order optimus --nodes 6 --gpus-per-node 4 --restart-cost 30 --model %s --jobs %s", model, jobs)
+				"run --json --order optimus --nodes 6 --gpus-per-node 4 --restart-cost 30 --model %s --jobs %s", model, jobs,
+			)
 			mine := meanJCT(t, line)
 			if same := meanJCT(t, fmt.Sprintf("%s --pack=%t", line, packs)); same != mine {
 				t.Fatalf("%s: the default is not --pack=%t", model, packs)

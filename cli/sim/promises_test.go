@@ -17,17 +17,19 @@ func TestPromisesAreKept(t *testing.T) {
 	promises := 0
 	for seed := range 2 {
 		line := fmt.Sprintf(
-			"generate --nodes 6 --gpus-per-node 4 --load 1.1 --count 200 --sizes 1:50,2:20,4:20,8:8,16:2 --seed %d --out %s",
-			seed, jobs)
+			"generate --nodes 6 --gpus-per-node 4 --load 1.1 --count 200 --sizes 1:50,2:20,4:20,8:10 --seed %d --out %s", seed, jobs,
+		)
 		if _, err := say(t.Context(), strings.Fields(line)...); err != nil {
 			t.Fatal(err)
 		}
 		overestimate(t, jobs, seed)
 		for _, flags := range []string{
-			"", "--round 300", "--round 77.7 --order sjf", "--round 600 --backfill conservative:4", "--order sjf --age 40000",
-			"--round 60 --job-mtbf 90000 --node-mtbf 900000 --node-repair 4000", "--round 300 --restart-cost 60 --job-mtbf 90000",
+			"", "--round 300", "--round 77.7 --order sjf", "--round 600 --backfill conservative:4",
+			"--order sjf --age 40000", "--round 60 --job-mtbf 90000 --node-mtbf 900000 --node-repair 4000",
+			"--round 300 --restart-cost 60 --job-mtbf 90000",
 		} {
-			line := "run --jobs " + jobs + " --nodes 6 --gpus-per-node 4 --backfill conservative --events " + log + " " + flags
+			line := "run --nodes 6 --gpus-per-node 4 --backfill conservative --jobs " + jobs
+			line += " --events " + log + " " + flags
 			if _, err := say(t.Context(), strings.Fields(line)...); err != nil {
 				t.Fatalf("%s: %v", line, err)
 			}
@@ -64,8 +66,8 @@ func overestimate(t *testing.T, path string, seed int) {
 	file(t, filepath.Dir(path), filepath.Base(path), strings.Join(lines, "\n")+"\n")
 }
 
-// breakPromise lets the log promise a job its start a second earlier, and checks that it is
-// refused. It returns how many promises there are.
+// breakPromise lets the log promise a job a start that is too early, and checks that it is refused.
+// It returns how many promises there are.
 func breakPromise(t *testing.T, log string) int {
 	t.Helper()
 	text, err := os.ReadFile(log)
@@ -80,16 +82,19 @@ func breakPromise(t *testing.T, log string) int {
 	last := all[len(all)-1]
 	var job, at, start float64
 	line := string(text)[last[0]:last[1]]
-	if _, err := fmt.Sscanf(line, `{"time_s":%g,"event":"promise","job":%g,"start_s":%g}`, &at, &job, &start); err != nil {
+	const form = `{"time_s":%g,"event":"promise","job":%g,"start_s":%g}`
+	if _, err := fmt.Sscanf(line, form, &at, &job, &start); err != nil {
 		t.Fatalf("%s: %v", line, err)
 	}
-	tampered := fmt.Sprintf(`{"time_s":%s,"event":"promise","job":%.0f,"start_s":%s}`, between(line, `"time_s":`), job, between(line, `"time_s":`))
+	now := between(line, `"time_s":`)
+	tampered := fmt.Sprintf(`{"time_s":%s,"event":"promise","job":%.0f,"start_s":%s}`, now, job, now)
 	if at == start {
 		return len(all)
 	}
 	changed := string(text)[:last[0]] + tampered + string(text)[last[1]:]
 	path := file(t, filepath.Dir(log), "tampered.jsonl", changed)
-	if _, err := say(t.Context(), "check", "--events", path); err == nil || !strings.Contains(err.Error(), "it was promised") {
+	_, err = say(t.Context(), "check", "--events", path)
+	if err == nil || !strings.Contains(err.Error(), "it was promised") {
 		t.Errorf("a promise of %s for %s: got %v", line, tampered, err)
 	}
 	return len(all)

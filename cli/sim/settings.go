@@ -266,8 +266,8 @@ func (s *settings) meaningFlags(flags *flag.FlagSet) {
 	flags.Var(
 		&s.pack,
 		"pack",
-		"order optimus puts each job on the fewest nodes itself, as in its paper; default: under --model placed, measured "+
-			"and own, where jobs on more nodes are slower; --pack=false leaves it to --placement",
+		"order optimus puts each job on the fewest nodes itself, as in its paper; default: under --model placed, "+
+			"measured and own, where jobs on more nodes are slower; --pack=false leaves it to --placement",
 	)
 }
 

@@ -125,8 +125,9 @@ How fast jobs run is one model for all orders, --model; the result names it:
                  their batches to their GPUs, and it assumes that a restart takes 30 s
 
 Under all but own, the policies decide by the same model. A job's first start takes no time; to stop
-it and to start it again takes what --restart-cost or --cost says, else no time. A job that arrives between rounds of optimus, pollux or gavel starts at once on free GPUs; if
---round is set, it waits for the next round under every order.
+it and to start it again takes what --restart-cost or --cost says, else no time. A job that arrives
+between rounds of optimus, pollux or gavel starts at once on free GPUs; if --round is set, it waits
+for the next round under every order.
 
 Under orders that preempt, all jobs that fit behind a blocked one start; under the others they wait
 for it. Policies see estimates and never lengths; the estimate is the length if the trace has none
@@ -142,7 +143,8 @@ With --out it writes, all or nothing:
                    of tracked jobs), gpu_utilisation (from the first submission to the end of the
                    simulation), the figures below, and the configuration
     timeline.csv   time_s, running, waiting, held, gpus_demanded, gpus_busy, gpus; at most 100,000 rows
-    index.html     all charts in one self-contained page; each also as SVG and PNG
+    index.html     all charts in one self-contained page; each also as SVG and PNG. That of jobs
+                   on GPUs has the first 50,000 runs
 
 The columns of jobs.csv; later versions add columns at the end. What does not exist is empty:
 

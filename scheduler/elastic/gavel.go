@@ -114,7 +114,8 @@ func (g *Gavel) weight(j *scheduler.Job) float64 {
 // NewGavel returns a Gavel with a table of models.
 func NewGavel(t *throughput.Table) *Gavel {
 	return &Gavel{
-		table: t, accounts: map[cluster.JobID]*account{}, numbers: map[string]int{}, classes: map[jobClass]*classState{},
+		table: t, accounts: map[cluster.JobID]*account{}, numbers: map[string]int{},
+		classes: map[jobClass]*classState{},
 	}
 }
 
@@ -207,7 +208,7 @@ type targetInput struct {
 	numbers []float64 // of each class its jobs and rates, then the capacity
 }
 
-// equal reports whether two inputs have the same targets.
+// equal reports whether two inputs have the same target.
 func (t *targetInput) equal(other *targetInput) bool {
 	return slices.Equal(t.types, other.types) && slices.Equal(t.classes, other.classes) &&
 		slices.Equal(t.numbers, other.numbers)

@@ -41,7 +41,7 @@ func measureSim(t *testing.T, b *bench) (rows []row) {
 		{"optimus", 12, 0.9, 10, 5}, {"gavel", 12, 0.9, 10, 5},
 	} {
 		jobs := s.jobs(t, b.jobs/s.share)
-		took, r := simulate(t, discipline{name: s.order, policies: func() scheduler.Policies { return s.policies(t) }}, s.nodes, jobs)
+		took, r := simulate(t, s.discipline(t), s.nodes, jobs)
 		rows = append(rows, row{
 			name:  fmt.Sprintf("%d jobs at load %.1f on %d GPUs: %s", len(jobs), s.load, s.nodes*gpusPerNode, s.order),
 			value: took.Seconds(), unit: "s", most: s.most,
@@ -65,6 +65,12 @@ func (s simulated) jobs(t *testing.T, n int) []cluster.Job {
 		t.Fatal(err)
 	}
 	return made.Jobs
+}
+
+// discipline returns the scheduler to time.
+func (s simulated) discipline(t *testing.T) discipline {
+	t.Helper()
+	return discipline{name: s.order, policies: func() scheduler.Policies { return s.policies(t) }}
 }
 
 // policies returns the policies of an order.
@@ -93,7 +99,7 @@ func memoryOfFiles(t *testing.T, n int) row {
 		t.Fatal(err)
 	}
 	s, dir, bytes := simulated{order: "las", nodes: clusterNodes, load: 0.9}, t.TempDir(), int64(0)
-	_, r := simulate(t, discipline{name: s.order, policies: func() scheduler.Policies { return s.policies(t) }}, s.nodes, s.jobs(t, n))
+	_, r := simulate(t, s.discipline(t), s.nodes, s.jobs(t, n))
 	if err := r.Write(dir); err != nil {
 		t.Fatal(err)
 	}
