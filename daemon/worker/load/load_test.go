@@ -154,9 +154,9 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestSettled: memory mapped before the session is complete has the image's content, however often
+// TestComplete: memory mapped before the session is complete has the image's content, however often
 // it is mapped; later it is zeros.
-func TestSettled(t *testing.T) {
+func TestComplete(t *testing.T) {
 	s := save(t, []int{0, 1, 2}, nil)
 	l := New(s.reader, s.tree)
 	m := openGPU(t, spec).Memory()

@@ -116,12 +116,12 @@ func restoreOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, 
 		replies: map[uint64]chan answer{},
 		words:   map[uint32]uint64{},
 	}
-	settled := false
+	complete := false
 	q.session, err = Restore(Options{
 		Backend: backend, Program: q, Arena: q, Answers: q, Share: q.share,
-		Backing: func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &settled} },
+		Backing: func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &complete} },
 	}, data)
-	settled = true
+	complete = true
 	t.Cleanup(func() {
 		if q.session != nil {
 			err = q.session.Close()
