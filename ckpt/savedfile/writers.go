@@ -170,13 +170,14 @@ func (s *search) mayBe(pid int, link string, info *proc.Info) bool {
 func Writers(as fsuid.Rights, root string, paths []string, pids []int) map[string]proc.Identity {
 	files := make(map[string]*found, len(paths))
 	for _, name := range paths {
-		got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: filepath.Join(root, name)}, bounded.FileTime, func() *found {
-			f, err := statBelow(as, root, name)
-			if err != nil {
-				return nil
-			}
-			return &f
-		})
+		got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: filepath.Join(root, name)}, bounded.FileTime,
+			func() *found {
+				f, err := statBelow(as, root, name)
+				if err != nil {
+					return nil
+				}
+				return &f
+			})
 		if ok && got != nil {
 			files[name] = got
 		}

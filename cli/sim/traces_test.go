@@ -41,7 +41,8 @@ func TestSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, content := range map[string]string{
-			"the text": text, "the JSON": printed, summary: contentOf(t, out, summary), "the page": contentOf(t, out, "index.html"),
+			"the text": text, "the JSON": printed, summary: contentOf(t, out, summary), "the page": contentOf(t, out,
+				"index.html"),
 		} {
 			for _, note := range swfNotes {
 				if !strings.Contains(content, note) {
@@ -77,7 +78,8 @@ func TestUnknownTypes(t *testing.T) {
 			t.Errorf("sim %s: got %v\n%s", line, err, text)
 		}
 	}
-	if text, err := say(t.Context(), "run", "--order", "fifo", "--jobs", pods, "--type-speeds", "T4=1,V100M32=2"); err != nil ||
+	if text, err := say(t.Context(), "run", "--order", "fifo", "--jobs", pods, "--type-speeds",
+		"T4=1,V100M32=2"); err != nil ||
 		strings.Contains(text, note) ||
 		strings.Contains(text, "1528.33") {
 		t.Errorf("with speeds: got %v\n%s", err, text)

@@ -18,7 +18,8 @@ func Verbs() []*verb.Verb {
 		"walk":    {"strict", "fill"},
 	}
 	return []*verb.Verb{
-		verb.Group("sim", "run|compare|policies|generate|check", "simulate schedulers on traces of jobs, in virtual time", aboutGroup),
+		verb.Group("sim", "run|compare|policies|generate|check", "simulate schedulers on traces of jobs, in virtual time",
+			aboutGroup),
 		{
 			Name: "sim run", Word: true,
 			Summary: "simulate a scheduler on a trace of jobs",

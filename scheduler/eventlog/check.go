@@ -96,7 +96,8 @@ type checked struct {
 func (c *checker) timeOver() error {
 	if len(c.wanted) > 0 {
 		id := slices.Min(slices.Collect(maps.Keys(c.wanted)))
-		return c.r.wrong("at %s s, jobs were preempted for job %d, which did not start", words.AppendSeconds(nil, c.report.Until), id)
+		return c.r.wrong("at %s s, jobs were preempted for job %d, which did not start",
+			words.AppendSeconds(nil, c.report.Until), id)
 	}
 	if len(c.closed) == 0 {
 		return nil

@@ -13,14 +13,16 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{string(ForJob), string(Reallocation), string(NodeDrained), string(JobFailed), string(NodeLost), string(Overtakes), Name}
+	words := []string{string(ForJob), string(Reallocation), string(NodeDrained), string(JobFailed), string(NodeLost),
+		string(Overtakes), Name}
 	for _, kind := range []Kind{
 		Arrive, Reject, Hold, Admit, Promise, Start, Resume, Migrate, Grow, Shrink, Restart, Preempt, Fail, Finish, GiveUp,
 		Withdraw, Down, Up, Drain, End,
 	} {
 		words = append(words, string(kind))
 	}
-	for _, of := range []reflect.Type{reflect.TypeFor[headerLine](), reflect.TypeFor[nodeLine](), reflect.TypeFor[eventLine]()} {
+	for _, of := range []reflect.Type{reflect.TypeFor[headerLine](), reflect.TypeFor[nodeLine](),
+		reflect.TypeFor[eventLine]()} {
 		for i := range of.NumField() {
 			key, _, _ := strings.Cut(of.Field(i).Tag.Get("json"), ",")
 			words = append(words, key)

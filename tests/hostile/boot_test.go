@@ -71,7 +71,8 @@ func TestBootOtherImage(t *testing.T) {
 	if text := a.mustCLI(d, "--status"); strings.Contains(text, "restart") {
 		t.Errorf("alice sees %q", text)
 	}
-	if text := b.mustCLI(d, "--status"); !strings.Contains(text, "not restored after the machine's restart: "+b.file("image")) {
+	if text := b.mustCLI(d, "--status"); !strings.Contains(text,
+		"not restored after the machine's restart: "+b.file("image")) {
 		t.Errorf("bob sees %q", text)
 	}
 	d.Kill()

@@ -180,13 +180,15 @@ func TestTraceTellsNothing(t *testing.T) {
 	program := a.programIn(d, "program", "", onGPU+"ready()")
 	other := background(t, a.as(exec.Command("sleep", "1000")))
 	answer := func(pid string) string {
-		text, err := run(t, b.cli(d, "--trace-resource", "--subaction", "start", "--dir", filepath.Join(b.home, "trace"), "--pid", pid))
+		text, err := run(t,
+			b.cli(d, "--trace-resource", "--subaction", "start", "--dir", filepath.Join(b.home, "trace"), "--pid", pid))
 		if err == nil {
 			t.Errorf("pid %s: got no error", pid)
 		}
 		return strings.ReplaceAll(text, pid, "PID")
 	}
-	if with, without := answer(pid(program)), answer(pid(other)); with != without || !strings.Contains(with, "another user") {
+	if with, without := answer(pid(program)), answer(pid(other)); with != without ||
+		!strings.Contains(with, "another user") {
 		t.Errorf("got %q for a program with a GPU, %q for one without", with, without)
 	}
 }

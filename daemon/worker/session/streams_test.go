@@ -71,7 +71,8 @@ func TestPerThreadStreamsAreApart(t *testing.T) {
 	note := order.kernel(p)
 	p.post(1, graph.ModeGlobal, abi.CallLaunch, launchOf(gate, abi.StreamPerThread, 0))
 	p.post(2, graph.ModeGlobal, abi.CallLaunch, launchOf(note, abi.StreamPerThread, 7))
-	if err := p.doAs(2, graph.ModeGlobal, abi.CallStreamSynchronize, &wire.StreamSynchronize{HStream: abi.StreamPerThread}, nil); err != nil {
+	if err := p.doAs(2, graph.ModeGlobal, abi.CallStreamSynchronize,
+		&wire.StreamSynchronize{HStream: abi.StreamPerThread}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := order.got(); len(got) != 1 {

@@ -197,7 +197,8 @@ func many(t *testing.T) uint64 {
 	}
 	t.Cleanup(func() { _ = unix.Munmap(memory) })
 	for i := range maxParts + 1 {
-		if err := unix.Mprotect(memory[2*i*pageBytes:(2*i+1)*pageBytes], unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC); err != nil {
+		if err := unix.Mprotect(memory[2*i*pageBytes:(2*i+1)*pageBytes],
+			unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -237,7 +238,8 @@ func TestUsersFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer file.Close()
-		if err := errors.Join(file.Truncate(pageBytes), file.Chown(test.owner, test.owner), file.Chmod(test.mode)); err != nil {
+		if err := errors.Join(file.Truncate(pageBytes), file.Chown(test.owner, test.owner),
+			file.Chmod(test.mode)); err != nil {
 			t.Fatal(err)
 		}
 		command := exec.Command("/proc/self/exe")
