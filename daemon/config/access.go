@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Access says who may use phosd. Root always may.
+// Access has the users that may use phosd. Root always may.
 type Access struct {
 	Users  Names `toml:"users" comment:"users that may use phosd, by name or number; with no users and no groups: every local user"`
 	Groups Names `toml:"groups" comment:"groups whose members may use phosd, by name or number; the socket belongs to the first one"`

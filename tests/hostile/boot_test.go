@@ -29,8 +29,8 @@ func (u *user) saved(d *harness.Daemon, program *exec.Cmd) {
 	waitFor(u.t, "the program is saved", func() bool { return u.status(d, program).Checkpoint.Generation != nil })
 }
 
-// TestBootOtherImage: after a restart of the machine, bob has put another image in the place of his
-// own, or of root's: alice's, which he may read, or his own. phosd restores neither.
+// TestBootOtherImage: after a restart of the machine, bob has put another image in the place of
+// one of bob's, or of root's: alice's, which bob may read, or bob's. phosd restores neither.
 func TestBootOtherImage(t *testing.T) {
 	a, b := alice(t), bob(t)
 	r := newUser(t, 0) // root works in a directory of bob's

@@ -64,7 +64,7 @@ func stickyFiles([]string) error {
 	select {}
 }
 
-// TestBlockingFiles: bob hands off files that cannot be closed, more than phosd keeps for him.
+// TestBlockingFiles: bob hands off files that cannot be closed, more than phosd keeps for a user.
 // Alice's files are accepted.
 func TestBlockingFiles(t *testing.T) {
 	a, b := alice(t), bob(t)
@@ -81,8 +81,8 @@ func TestBlockingFiles(t *testing.T) {
 	a.mustCLI(d, "--pre-dump", "--dir", a.file("image"), "--pid", pid(program))
 }
 
-// TestForeignDirectory: bob's policy names alice's image directory, which he can only read. Alice's
-// program is saved all the same.
+// TestForeignDirectory: bob's policy names alice's image directory, which bob can only read.
+// Alice's program is saved all the same.
 func TestForeignDirectory(t *testing.T) {
 	a, b := alice(t), bob(t)
 	d := start(t)

@@ -485,8 +485,8 @@ func TestHostileFrames(t *testing.T) {
 	p.session.Dispatch(&Call{Number: 9999, Payload: make([]byte, 64)})
 }
 
-// TestGraphCopyFails captures a copy from memory that is not there: the launch has nobody to tell
-// but later calls.
+// TestGraphCopyFails captures a copy from memory that is not there: the launch can tell
+// only later calls.
 func TestGraphCopyFails(t *testing.T) {
 	p := newProgram(t)
 	address, stream := p.alloc(4096), p.stream(0)

@@ -319,8 +319,8 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// TestRecordsCanBeReplayed looks at what a restore will work from: who made what, from which
-// arguments, in which order.
+// TestRecordsCanBeReplayed looks at what a restore will work from: which call made what, from
+// which arguments, in which order.
 func TestRecordsCanBeReplayed(t *testing.T) {
 	p := newProgram(t)
 	device := p.alloc(12345)

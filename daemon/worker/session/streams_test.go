@@ -235,8 +235,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not those who
-// look at it.
+// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not a
+// request for its progress.
 func TestProgressOfAStuckProgram(t *testing.T) {
 	p := newProgram(t)
 	device := p.alloc(100)

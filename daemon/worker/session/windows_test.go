@@ -185,7 +185,7 @@ func TestRestoreOldWindow(t *testing.T) {
 	}
 }
 
-// TestRestoreRefusesWindows: nobody can have had such windows.
+// TestRestoreRefusesWindows: no session can have had such windows.
 func TestRestoreRefusesWindows(t *testing.T) {
 	data, chunks := readOld(t)
 	for name, window := range map[string]gpu.Range{

@@ -207,7 +207,7 @@ const noticeAfter = 200 * time.Millisecond
 
 // pidCheck says how to look for a process that has a pid.
 type pidCheck struct {
-	// owner is the user of the image, who learns only about own processes.
+	// owner is the user of the image; other users' processes are not named to it.
 	owner uint32
 	place proc.Identity
 	// otherwise is the remedy that does not end the process.
