@@ -157,9 +157,9 @@ func (a *filesAttempt) saveWritten(ctx context.Context, as fsuid.Rights, place p
 	return nil
 }
 
-// settleTime is how old the times of a file must be to tell later changes: some file systems count
-// in seconds.
-const settleTime = 3 * time.Second
+// distinctTime is how old the times of a file must be to tell later changes: some file systems
+// count in seconds.
+const distinctTime = 3 * time.Second
 
 // cutOf returns what a later restore compares. info is nil if the file could not be opened.
 func cutOf(written WrittenFile, info os.FileInfo) *image.FileCut {
@@ -172,8 +172,8 @@ func cutOf(written WrittenFile, info os.FileInfo) *image.FileCut {
 		return cut
 	}
 	cut.Inode = stat.Ino
-	settled := time.Now().Add(-settleTime).UnixNano()
-	if modified, changed := stat.Mtim.Nano(), stat.Ctim.Nano(); max(modified, changed) < settled {
+	distinct := time.Now().Add(-distinctTime).UnixNano()
+	if modified, changed := stat.Mtim.Nano(), stat.Ctim.Nano(); max(modified, changed) < distinct {
 		cut.Modified, cut.Changed = modified, changed
 	}
 	return cut

@@ -186,7 +186,8 @@ func TestWrittenByAnotherTree(t *testing.T) {
 	if _, err := c.run(); err != nil {
 		t.Fatal(err)
 	}
-	if want := []string{log}; len(cpu.written) != 2 || !slices.Equal(cpu.written[0], want) || !slices.Equal(cpu.written[1], want) {
+	if want := []string{log}; len(cpu.written) != 2 || !slices.Equal(cpu.written[0], want) ||
+		!slices.Equal(cpu.written[1], want) {
 		t.Errorf("got %q, want %q for each of two trees", cpu.written, want)
 	}
 }

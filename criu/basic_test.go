@@ -414,7 +414,8 @@ func TestTerminal(t *testing.T) {
 				// A shell with job control gives the program its own process group and the
 				// foreground.
 				line := "set -m; '" + command.Path + "' -u prog.py; exit 0"
-				if err := os.WriteFile(filepath.Join(command.Dir, "prog.py"), []byte("import os; os.closerange(3, 1024)\n"+prelude+conversing), 0o644); err != nil {
+				if err := os.WriteFile(filepath.Join(command.Dir, "prog.py"),
+					[]byte("import os; os.closerange(3, 1024)\n"+prelude+conversing), 0o644); err != nil {
 					t.Fatal(err)
 				}
 				command.Args, command.Path = []string{"bash", "-c", line}, "/bin/bash"

@@ -112,7 +112,7 @@ type Engine struct {
 	victims        []*Job       // the last chosen ones
 	stopped        []*Job       // those of them that must stop
 	blocked        []blockedJob // the first job of each shape that found no place in the last walk
-	settled        bool         // since then, nothing has happened except that time has passed
+	exhausted      bool         // it started all it could, and since then only time has passed
 	measured       bool         // the shortfalls of the blocked jobs are known
 	room           bool         // and one of them may find room
 
@@ -157,7 +157,7 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	}
 	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
 	e.measured = false
-	e.settled = e.settled && len(events) == 0
+	e.exhausted = e.exhausted && len(events) == 0
 	e.handleAll(events)
 	e.fireTimers()
 	e.admitHeld()
@@ -198,7 +198,7 @@ func (e *Engine) decide() {
 		e.allocate(false)
 		return
 	}
-	if !e.settled || e.anyRoom() {
+	if !e.exhausted || e.anyRoom() {
 		e.walk()
 	}
 }
@@ -212,7 +212,7 @@ func (e *Engine) fireTimers() {
 			break
 		}
 		e.rerank(a.Subject)
-		e.settled = e.settled && a.Subject.phase == Running
+		e.exhausted = e.exhausted && a.Subject.phase == Running
 	}
 	for {
 		a, ok := e.preemptTimers.PopDue(e.now)

@@ -282,11 +282,11 @@ func (s *series) heldBehind(j *Job, now float64) int {
 	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
 }
 
-// markSettled notes that the walk has started every job that could start, so that the next one can
-// be skipped until one of e.blocked may start. If something other than GPUs and ranks kept jobs
+// markExhausted notes that the walk has started every job that could start, so that the next one
+// can be skipped until one of e.blocked may start. If something other than GPUs and ranks kept jobs
 // from starting, that is unknown.
-func (e *Engine) markSettled() {
-	e.settled = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < maxBlocked &&
+func (e *Engine) markExhausted() {
+	e.exhausted = e.grouper == nil && len(e.policies.Caps) == 0 && len(e.blocked) < maxBlocked &&
 		(e.fill || e.policies.Backfill == nil)
 }
 
@@ -324,7 +324,7 @@ func (e *Engine) hasRoom(b *blockedJob) bool {
 // never too late; with many blocked jobs it may be slightly too early.
 func (e *Engine) nextCrossing() (at time.Duration, ok bool) {
 	// A job that was refused although GPUs suffice may succeed as soon as one more job is behind it.
-	one := !e.settled || e.anyRoom()
+	one := !e.exhausted || e.anyRoom()
 	for i := range e.blocked {
 		b := &e.blocked[i]
 		if b.phase != Waiting {

@@ -109,7 +109,7 @@ func (v *virtual) next() (at time.Duration, ok bool) {
 		consider(t)
 	}
 	if v.eager {
-		v.e.settled = false
+		v.e.exhausted = false
 		v.e.crossings(consider)
 	}
 	return at, ok

@@ -19,7 +19,7 @@ type walk struct {
 
 // walk gives GPUs to waiting jobs, in rank order.
 func (e *Engine) walk() {
-	defer e.markSettled()
+	defer e.markExhausted()
 	w := e.newWalk()
 	if promiser, ok := e.policies.Backfill.(Promiser); ok && !e.preempts && !e.fill && e.waiting > 0 {
 		e.openReservations(w, promiser)

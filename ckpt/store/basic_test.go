@@ -39,7 +39,8 @@ func TestFileSystems(t *testing.T) {
 			}
 			// The image is in the lower layer, as in a container whose image includes it.
 			put(t, initDir(t, filepath.Join(below, "lower")), small(1))
-			return mounted(t, "overlay", "overlay", 0, "lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
+			return mounted(t, "overlay", "overlay", 0,
+				"lowerdir="+below+"/lower,upperdir="+below+"/upper,workdir="+below+"/work")
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -192,7 +193,8 @@ func TestLeftovers(t *testing.T) {
 	d := initDir(t, path)
 	put(t, d, small(1))
 	empty := filepath.Join(packsName, packName(newID()))
-	for _, name := range []string{empty, "generations/000002", "tmp/commit", filepath.Join(tmpName, newID().String()+packSuffix)} {
+	for _, name := range []string{empty, "generations/000002", "tmp/commit",
+		filepath.Join(tmpName, newID().String()+packSuffix)} {
 		overwrite(t, filepath.Join(path, name), nil)
 	}
 	check(t, d, 1, small(1))

@@ -32,9 +32,15 @@ func TestCleanRefuses(t *testing.T) {
 		lay  func(t *testing.T, path string)
 		want error
 	}{
-		{"a foreign file", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, "thesis.tex"), []byte("x")) }, ErrForeign},
-		{"a file among the packs", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, packsName, "notes"), []byte("x")) }, ErrForeign},
-		{"a file in tmp", func(t *testing.T, path string) { overwrite(t, filepath.Join(path, tmpName, "notes"), []byte("x")) }, ErrForeign},
+		{"a foreign file", func(t *testing.T, path string) {
+			overwrite(t, filepath.Join(path, "thesis.tex"), []byte("x"))
+		}, ErrForeign},
+		{"a file among the packs", func(t *testing.T, path string) {
+			overwrite(t, filepath.Join(path, packsName, "notes"), []byte("x"))
+		}, ErrForeign},
+		{"a file in tmp", func(t *testing.T, path string) {
+			overwrite(t, filepath.Join(path, tmpName, "notes"), []byte("x"))
+		}, ErrForeign},
 		{"a directory by the name of a pack", func(t *testing.T, path string) {
 			if err := os.Mkdir(filepath.Join(path, packsName, strings.Repeat("0", 32)+packSuffix), 0o700); err != nil {
 				t.Fatal(err)

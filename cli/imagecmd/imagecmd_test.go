@@ -133,7 +133,9 @@ func TestDamage(t *testing.T) {
 		!strings.Contains(err.Error(), "every generation needs the lost data") {
 		t.Error(err)
 	}
-	if _, err = output(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{2}}) }, false); err == nil ||
+	if _, err = output(func(out Output) error {
+		return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{2}})
+	}, false); err == nil ||
 		!strings.Contains(err.Error(), "nothing was removed") {
 		t.Error(err)
 	}
@@ -153,7 +155,9 @@ func TestPruneAndClean(t *testing.T) {
 		!strings.Contains(text, "\"removed\": [\n    1\n  ]") {
 		t.Errorf("%s, %v", text, err)
 	}
-	if _, err = output(func(out Output) error { return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{7}}) }, false); !errors.Is(
+	if _, err = output(func(out Output) error {
+		return Prune(t.Context(), out, path, PruneOptions{Remove: []uint64{7}})
+	}, false); !errors.Is(
 		err,
 		store.ErrNoGeneration,
 	) {
@@ -182,7 +186,9 @@ func TestPruneAndClean(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dryRun := range []bool{true, false} {
-		if _, err := output(func(out Output) error { return Clean(t.Context(), out, path, CleanOptions{DryRun: dryRun}) }, false); !errors.Is(
+		if _, err := output(func(out Output) error {
+			return Clean(t.Context(), out, path, CleanOptions{DryRun: dryRun})
+		}, false); !errors.Is(
 			err,
 			store.ErrLocked,
 		) {

@@ -37,7 +37,8 @@ func ImportKey(ctx context.Context, out Output, from io.Reader, name string) err
 	if err != nil || len(key) == 0 {
 		return ErrNoKey
 	}
-	_, err = sendKeysRequest(ctx, &api.KeysRequest{Act: &api.KeysRequest_Import{Import: &api.KeyImport{Name: name, Key: key}}})
+	_, err = sendKeysRequest(ctx,
+		&api.KeysRequest{Act: &api.KeysRequest_Import{Import: &api.KeyImport{Name: name, Key: key}}})
 	if err == nil {
 		_, err = fmt.Fprintf(out.Out, "images of %s can be restored here by their owners\n", name)
 	}

@@ -53,7 +53,8 @@ func TestDump(t *testing.T) {
 			"dump.txt", "copying while the program runs\nthe kernel tracks no dirty pages\npaused, copying what changed\n",
 		},
 		{
-			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB --budget 1GiB --deadline 90s --idle-time 2m --json",
+			"dump", "--dump --pid 8 --target cuda_memory,cuda_var --target cuda_event --compress --bandwidth 500MiB " +
+				"--budget 1GiB --deadline 90s --idle-time 2m --json",
 			&api.CheckpointBegin{
 				Pids: []uint32{8}, Stop: true, Targets: []string{"cuda_memory", "cuda_var", "cuda_event"}, Compress: true,
 				BandwidthBytes: 500 << 20, BudgetBytes: 1 << 30, DeadlineMilliseconds: 90_000, IdleMilliseconds: 120_000,
@@ -114,8 +115,10 @@ func TestDumpRefuses(t *testing.T) {
 		{"--dump --dir /x --pid 7 --budget much", "is no size"},
 		{"--dump --dir /x --pid 7 --deadline -1s", "in the past"},
 		{"--restore", "name the image's directory"},
-		{"--restore --dir /x --generation first", `--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`},
-		{"--dump --dir /x --pid 7 --compress=perhaps", `--compress takes true or false (compress the data that is written), not "perhaps"`},
+		{"--restore --dir /x --generation first",
+			`--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`},
+		{"--dump --dir /x --pid 7 --compress=perhaps",
+			`--compress takes true or false (compress the data that is written), not "perhaps"`},
 		{"--dump --dir /x --pid", "--pid needs its PID (pid of the program)"},
 		{"--dump --colour", "there is no flag --colour; see: pos_cli help dump"},
 		{"--pre-restore", "name the image's directory"},
@@ -225,7 +228,8 @@ func TestTrace(t *testing.T) {
 		arguments []string
 		stdout    string
 	}{
-		{[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir}, "pid 7 is traced into " + dir + "/one.jsonl\n"},
+		{[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir},
+			"pid 7 is traced into " + dir + "/one.jsonl\n"},
 		{[]string{"--trace-resource", "--subaction", "stop", "--pid", "7"}, "the trace of pid 7 has ended, after 7 calls\n"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -33,7 +33,8 @@ func TestCommandLines(t *testing.T) {
 		{"help on nothing known", "help dance", exitUsage, "", `there is no verb "dance"`},
 		{"unknown verb", "--dance", exitUsage, "", `no verb in "--dance"`},
 		{"verb without dashes", "env", exitUsage, "", `"env" is written --env`},
-		{"reserved word", "dump --dir x", exitUsage, "", `"dump" is written --dump on this machine; without dashes it is reserved`},
+		{"reserved word", "dump --dir x", exitUsage, "",
+			`"dump" is written --dump on this machine; without dashes it is reserved`},
 		{"reserved word of a later verb", "migrate", exitUsage, "", `"migrate" is reserved for launches on a cluster`},
 		{"help on a later verb", "help migrate", exitDone, "not built yet", ""},
 		{"run without a program", "run --quiet", exitUsage, "", "name the program: pos_cli run -- CMD"},
@@ -60,7 +61,8 @@ func TestCommandLines(t *testing.T) {
 		{"help flag of a verb of a group", "image diff --help", exitDone, "--from", ""},
 		{"unknown verb of a group", "image dance", exitUsage, "", `there is no verb "image dance"`},
 		{"no directory", "image list", exitUsage, "", "name the image's directory"},
-		{"flag behind the directory", "image list /nowhere --json", exitFailed, "", "open /nowhere: no such file or directory"},
+		{"flag behind the directory", "image list /nowhere --json", exitFailed, "",
+			"open /nowhere: no such file or directory"},
 		{"no image", "image verify /dev", exitFailed, "", "open image /dev: no image of phos is there"},
 		{"nothing to keep", "image prune /nowhere", exitUsage, "", "--keep N"},
 		{"no generation", "image prune /nowhere --generation 1,x", exitUsage, "", `"x" is not a generation`},
@@ -218,7 +220,9 @@ func TestExplainLost(t *testing.T) {
 		timeout            time.Duration
 		want               error
 	}{
-		{"silent", listen(t, func(conn net.Conn) { t.Cleanup(func() { _ = conn.Close() }) }), "transport: another text", 50 * time.Millisecond, api.ErrNoAnswer},
+		{"silent", listen(t, func(conn net.Conn) {
+			t.Cleanup(func() { _ = conn.Close() })
+		}), "transport: another text", 50 * time.Millisecond, api.ErrNoAnswer},
 		{"ended", filepath.Join(t.TempDir(), "none.sock"), preface, time.Minute, errPhosdEnded},
 		{"closes connections", listen(t, func(conn net.Conn) { _ = conn.Close() }), preface, time.Minute, errPhosdEnded},
 		{"another phosd answers", api.Socket(), preface, time.Minute, errPhosdEnded},

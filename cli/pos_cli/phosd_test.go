@@ -23,11 +23,14 @@ type fakePhosd struct {
 	api.UnimplementedDaemonServer
 	tokens *fdtoken.Store
 
-	checkpoint func(begin *api.CheckpointBegin, files []*os.File, stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error
-	restore    func(begin *api.RestoreBegin, files []*os.File, stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error
-	preRestore func(request *api.PreRestoreRequest, files []*os.File, stream grpc.ServerStreamingServer[api.RestoreEvent]) error
-	check      func(request *api.CheckImageRequest, files []*os.File) (*api.CheckImageReply, error)
-	trace      func(request *api.TraceResourceRequest, files []*os.File) (*api.TraceReply, error)
+	checkpoint func(begin *api.CheckpointBegin, files []*os.File,
+		stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent]) error
+	restore func(begin *api.RestoreBegin, files []*os.File,
+		stream grpc.BidiStreamingServer[api.RestoreCommand, api.RestoreEvent]) error
+	preRestore func(request *api.PreRestoreRequest, files []*os.File,
+		stream grpc.ServerStreamingServer[api.RestoreEvent]) error
+	check func(request *api.CheckImageRequest, files []*os.File) (*api.CheckImageReply, error)
+	trace func(request *api.TraceResourceRequest, files []*os.File) (*api.TraceReply, error)
 
 	mu    sync.Mutex // guards taken
 	taken []string   // names of the directories that were handed off

@@ -132,7 +132,8 @@ func checkVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 			return err
 		}
 		if !report.Complete && reader.Header.Source == "simulation" {
-			return fmt.Errorf("%s ends behind line %d without its last line: it was cut off", filepath.Base(*path), reader.Line())
+			return fmt.Errorf("%s ends behind line %d without its last line: it was cut off", filepath.Base(*path),
+				reader.Line())
 		}
 		if *asJSON {
 			return printJSON(to.Out, reportJSON(&reader.Header, &report))

@@ -291,7 +291,8 @@ func TestEventsReplay(t *testing.T) {
 			if _, err := say(context.Background(), strings.Fields(line)...); err != nil {
 				t.Fatal(err)
 			}
-			if text, err := say(context.Background(), "check", "--events", log); err != nil || !strings.Contains(text, "consistent") {
+			if text, err := say(context.Background(), "check", "--events", log); err != nil ||
+				!strings.Contains(text, "consistent") {
 				t.Errorf("%s, %v", text, err)
 			}
 			jobs, gpus := replay(t, log)

@@ -53,7 +53,8 @@ func printGroups(out io.Writer, title string, all []sim.Group) {
 	if len(all) < 2 {
 		return
 	}
-	fmt.Fprintf(out, "\n%s\tJOBS\tGPU HOURS\tMEAN JCT\tP99 JCT\tMEAN WAIT\tMEAN BOUNDED SLOWDOWN\tPREEMPTIONS\tRECEIVED\n", title)
+	fmt.Fprintf(out,
+		"\n%s\tJOBS\tGPU HOURS\tMEAN JCT\tP99 JCT\tMEAN WAIT\tMEAN BOUNDED SLOWDOWN\tPREEMPTIONS\tRECEIVED\n", title)
 	for i := range all[:min(len(all), maxGroups)] {
 		g := &all[i]
 		fmt.Fprintf(out, "%s\t%d\t%.1f\t%s\t%s\t%s\t%s\t%d\t%.1f %%\n", humanize.Shorten(g.Name, 40), g.Jobs, g.GPUHours,

@@ -312,7 +312,8 @@ func (s *settings) describeScaling(t tables) (parts []string) {
 				speeds = append(speeds, fmt.Sprintf("%s %.3g", gpuType, model.On(gpuType, 1, 1)))
 			}
 		}
-		parts = append(parts, "GPU types are as fast as "+strings.Join(speeds, ", ")+" for unknown models ("+s.lengthsOn()+")")
+		parts = append(parts,
+			"GPU types are as fast as "+strings.Join(speeds, ", ")+" for unknown models ("+s.lengthsOn()+")")
 	}
 	if s.Model != commonModel {
 		parts = append(parts, "more nodes than needed are slower")

@@ -251,7 +251,8 @@ func TestRefusedModels(t *testing.T) {
 	models := file(t, dir, "models.csv", "model,gpus,rate\nbert,1,10\nbert,4,30\n")
 	plain := file(t, dir, "plain.csv", header+"7,0,10,2\n")
 	rigid := file(t, dir, "rigid.csv", "job_id,submit_s,duration_s,num_gpus,model\n7,0,10,2,mine\n")
-	elastic := file(t, dir, "elastic.csv", "job_id,submit_s,duration_s,num_gpus,min_gpus,max_gpus,model\n7,0,10,2,1,4,mine\n")
+	elastic := file(t, dir, "elastic.csv",
+		"job_id,submit_s,duration_s,num_gpus,min_gpus,max_gpus,model\n7,0,10,2,1,4,mine\n")
 	nodes := file(t, dir, "nodes.csv", "gpus,gpu_type\n4,V100\n4,\n")
 	for _, test := range []struct {
 		line, remedy string
@@ -278,7 +279,8 @@ func TestRefusedModels(t *testing.T) {
 			"--model common",
 			[]string{"order optimus", "--model measured", "job 7", "1 to 4 GPUs", `"mine"`, "--model common"},
 		},
-		{"--nodes 1 --gpus-per-node 4 --order pollux --model measured --jobs " + rigid, "--models " + models, []string{"--models"}},
+		{"--nodes 1 --gpus-per-node 4 --order pollux --model measured --jobs " + rigid, "--models " + models,
+			[]string{"--models"}},
 	} {
 		for _, verbOf := range []string{"run ", "compare "} {
 			_, err := say(context.Background(), strings.Fields(verbOf+test.line)...)

@@ -41,7 +41,8 @@ func TestSaid(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, content := range map[string]string{
-			"the text": text, "the JSON": printed, summary: contentOf(t, out, summary), "the page": contentOf(t, out, "index.html"),
+			"the text": text, "the JSON": printed, summary: contentOf(t, out, summary), "the page": contentOf(t, out,
+				"index.html"),
 		} {
 			for _, note := range swfNotes {
 				if !strings.Contains(content, note) {

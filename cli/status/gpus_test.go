@@ -29,7 +29,8 @@ func realGPUs(t *testing.T) (*api.StatusReply, time.Time) {
 	}
 	reply, now := example()
 	reply.Programs = reply.Programs[2:3]
-	reply.Programs[0].Failure = "GPU 3 (Mock NVIDIA A100-SXM4-40GB, 00000000:03:00.0): the GPU is lost: Xid 79, it has fallen off the bus"
+	reply.Programs[0].Failure = "GPU 3 (Mock NVIDIA A100-SXM4-40GB, 00000000:03:00.0): the GPU is lost: Xid 79, it " +
+		"has fallen off the bus"
 	reply.Daemon.Gpus, reply.Daemon.Warnings = "cuda", nil
 	reply.Daemon.DriverVersion, reply.Daemon.CudaVersion = found.DriverVersion, uint32(found.CUDAVersion)
 	reply.Gpus = nil
@@ -56,7 +57,8 @@ func realGPUs(t *testing.T) (*api.StatusReply, time.Time) {
 			ProgramFault:     true,
 		},
 	}
-	reply.Gpus[3].Name, reply.Gpus[3].Hardware.Lost = "Mock NVIDIA A100-SXM4-40GB", "the GPU is lost: Xid 79, it has fallen off the bus"
+	reply.Gpus[3].Name, reply.Gpus[3].Hardware.Lost = "Mock NVIDIA A100-SXM4-40GB",
+		"the GPU is lost: Xid 79, it has fallen off the bus"
 	reply.Gpus = append(reply.Gpus, &api.GPU{Index: 4, Name: "NVIDIA T4", MemoryBytes: 16 << 30})
 	return reply, now
 }

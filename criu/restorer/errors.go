@@ -51,7 +51,7 @@ func (e *PIDTaken) Is(target error) bool { return target == ErrPIDTaken }
 var kinds = fdpass.Kinds{
 	{Name: "pid", Err: ErrPIDTaken},
 	{Name: "torn", Err: runner.ErrAborted},
-	{Name: "restless", Err: freezer.ErrNotFrozen},
+	{Name: "not-frozen", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 	{Name: "changed", Err: savedfile.ErrChanged},
 }

@@ -225,7 +225,8 @@ func TestOwnerOfCopy(t *testing.T) {
 			dir := openDirectory(t)
 			path := filepath.Join(dir, "file")
 			write(t, path, "theirs")
-			if err := errors.Join(os.Chown(path, test.uid, test.gid), os.Chmod(path, test.mode), os.Chmod(dir, 0o777)); err != nil {
+			if err := errors.Join(os.Chown(path, test.uid, test.gid), os.Chmod(path, test.mode),
+				os.Chmod(dir, 0o777)); err != nil {
 				t.Fatal(err)
 			}
 			if test.list != nil {

@@ -23,11 +23,13 @@ func TestOutput(t *testing.T) {
 		t.Fatalf("got %d lines, want 6:\n%s", len(lines), log.String())
 	}
 	for i, line := range lines {
-		if !strings.Contains(line, `msg="output of a restored program" pid=123 uid=1000 text=`) || strings.ContainsAny(line, "\x1b\x07\r") {
+		if !strings.Contains(line, `msg="output of a restored program" pid=123 uid=1000 text=`) ||
+			strings.ContainsAny(line, "\x1b\x07\r") {
 			t.Errorf("line %d: got %q, want the tree's name and no control characters", i, line)
 		}
 	}
-	if !strings.HasSuffix(lines[2], `text="time=now level=ERROR msg=forged"`) || !strings.HasSuffix(lines[5], "text=last") {
+	if !strings.HasSuffix(lines[2], `text="time=now level=ERROR msg=forged"`) ||
+		!strings.HasSuffix(lines[5], "text=last") {
 		t.Errorf("got %q and %q, want quoted text", lines[2], lines[5])
 	}
 	log.Reset()

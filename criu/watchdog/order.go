@@ -84,7 +84,7 @@ var kinds = fdpass.Kinds{
 	{Name: "damaged", Err: ErrDamaged},
 	{Name: "late", Err: context.DeadlineExceeded},
 	{Name: "torn", Err: runner.ErrAborted},
-	{Name: "restless", Err: freezer.ErrNotFrozen},
+	{Name: "not-frozen", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 	{Name: "cgroups", Err: cgroup.ErrNone},
 }

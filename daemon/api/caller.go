@@ -12,8 +12,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// Caller is the process that makes a request, as the kernel identified it when it connected. Of a
-// request nothing is believed that says who makes it.
+// Caller is the process that makes a request, as the kernel identified it when it connected. What
+// a request says of its caller is not believed.
 type Caller struct {
 	UID, GID uint32
 	// Groups are the supplementary groups that the caller had when it connected.

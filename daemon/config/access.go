@@ -6,7 +6,7 @@ import (
 	"strconv"
 )
 
-// Access says who may use phosd. Root always may.
+// Access has the users that may use phosd. Root always may.
 type Access struct {
 	Users  Names `toml:"users" comment:"users that may use phosd, by name or number; with no users and no groups: every local user"`
 	Groups Names `toml:"groups" comment:"groups whose members may use phosd, by name or number; the socket belongs to the first one"`
@@ -86,7 +86,8 @@ func number(name string, lookup func() (string, error)) (uint32, error) {
 // starts, because they need not exist where a file is checked.
 func (a Access) check() error {
 	if a.Mode&0o600 != 0o600 {
-		return &SettingError{"access.mode", fmt.Sprintf("%04o", uint32(a.Mode)), "root must be able to read and write: 0600 at least"}
+		return &SettingError{"access.mode", fmt.Sprintf("%04o", uint32(a.Mode)),
+			"root must be able to read and write: 0600 at least"}
 	}
 	return nil
 }

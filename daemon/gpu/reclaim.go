@@ -35,7 +35,8 @@ type ReclaimableMemory interface {
 
 // ErrNotReclaimed is returned when a range overlaps freed memory that was not reclaimed yet,
 // because its device was not idle since.
-var ErrNotReclaimed = fmt.Errorf("freed memory in the range is not reclaimed until the GPU is idle: %w", abi.AlreadyMapped)
+var ErrNotReclaimed = fmt.Errorf("freed memory in the range is not reclaimed until the GPU is idle: %w",
+	abi.AlreadyMapped)
 
 // ErrReclaimPending is returned when another process holds unreclaimed memory and was asked to
 // reclaim it: retry later.

@@ -147,7 +147,8 @@ func TestUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", p.GetUid()), "Groups:\t \n", "NoNewPrivs:\t1\n", "CapEff:\t0000000000000000\n"} {
+		for _, want := range []string{fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", p.GetUid()), "Groups:\t \n",
+			"NoNewPrivs:\t1\n", "CapEff:\t0000000000000000\n"} {
 			if !strings.Contains(string(status), want) {
 				t.Errorf("worker %d: status lacks %q:\n%s", p.GetWorkerPid(), want, status)
 			}
@@ -159,7 +160,8 @@ func TestUsers(t *testing.T) {
 	if err != nil || len(paths) != 2 {
 		t.Fatalf("files of session %s: %v, %v", session, paths, err)
 	}
-	for _, path := range append(paths, filepath.Join(l.settings.RuntimeDir, "control", session+".sock"), filepath.Join(l.settings.RuntimeDir, "ledger")) {
+	for _, path := range append(paths, filepath.Join(l.settings.RuntimeDir, "control", session+".sock"),
+		filepath.Join(l.settings.RuntimeDir, "ledger")) {
 		look := exec.Command("cat", path)
 		asUser(ordinary)(look)
 		if err := look.Run(); err == nil {
@@ -174,7 +176,8 @@ func TestQuota(t *testing.T) {
 	first := l.run(asUser(ordinary))
 	first.says("live")
 	second := l.run(asUser(ordinary))
-	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: sessions.per_user: this user may have 1 programs, and has 1")
+	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: sessions.per_user: this user may have " +
+		"1 programs, and has 1")
 	// Root and the next in line are served.
 	l.run(nil).says("live")
 	_ = first.Process.Kill()

@@ -86,13 +86,13 @@ func (g *gate) drainFrozen(ctx context.Context) error {
 	g.live.frozen.Store(true)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	settled := make(chan error, 1)
-	go func() { settled <- g.drain(ctx) }()
+	drained := make(chan error, 1)
+	go func() { drained <- g.drain(ctx) }()
 	look := time.NewTicker(pollTime)
 	defer look.Stop()
 	for {
 		select {
-		case err := <-settled:
+		case err := <-drained:
 			if err != nil {
 				g.live.frozen.Store(false)
 			}

@@ -96,7 +96,7 @@ func (w *Worker) endTrace() (*api.TraceReply, error) {
 }
 
 // flushTrace writes the rest of a trace before the process exits. It takes no lock of the session,
-// which may be busy for ever. Several goroutines may end the process; each of them waits here until
+// which may be busy forever. Several goroutines may end the process; each of them waits here until
 // the file is whole.
 func (w *Worker) flushTrace() {
 	if log := w.tracing.log.Load(); log != nil {

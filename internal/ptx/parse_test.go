@@ -123,7 +123,8 @@ func TestAnyOrder(t *testing.T) {
 func TestScopes(t *testing.T) {
 	m, err := Parse(
 		kernel(
-			"{ .param .b64 a; .param .b32 b; { .param .b64 c; } }\n{ .param .b32 d[3]; .reg .b32 %r<2>; mov.u32 %r0, %r1; bra out; }\n" +
+			"{ .param .b64 a; .param .b32 b; { .param .b64 c; } }\n{ .param .b32 d[3]; .reg .b32 %r<2>; mov.u32 %r0, %r1; " +
+				"bra out; }\n" +
 				"mov.u32 %r0, %r1;\n.reg .b32 %x1<3>, %x<2>;\nmov.u32 %x12, %x1;\nout:",
 		),
 	)

@@ -155,15 +155,15 @@ func (b *book) earliestBetween(
 	long time.Duration,
 ) time.Duration {
 	profiles := b.affectedProfiles(j)
-	for settled := false; !settled && at < limit; {
-		settled = true
+	for fits := false; !fits && at < limit; {
+		fits = true
 		for _, p := range profiles {
 			from := p.earliest(at, limit, gpus, long)
-			settled = settled && at == from
+			fits = fits && at == from
 			at = from
 		}
 		if start := decision(at, b.round); start != at {
-			settled, at = false, start
+			fits, at = false, start
 		}
 	}
 	return at

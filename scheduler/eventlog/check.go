@@ -53,7 +53,7 @@ func Check(r *Reader) (Report, error) {
 		}
 		c.report.Events++
 		if e.At > c.report.Until {
-			if err := c.settled(); err != nil {
+			if err := c.timeOver(); err != nil {
 				return c.report, err
 			}
 		}
@@ -70,7 +70,7 @@ func Check(r *Reader) (Report, error) {
 		}
 	}
 	c.report.Complete = r.Ended()
-	return c.report, c.settled()
+	return c.report, c.timeOver()
 }
 
 // checker is the state of the cluster as the log tells it.
@@ -101,11 +101,12 @@ type checked struct {
 	stays bool
 }
 
-// settled checks what must hold when all events of a time have been read.
-func (c *checker) settled() error {
+// timeOver checks what must hold when all events of a time have been read.
+func (c *checker) timeOver() error {
 	if len(c.wanted) > 0 {
 		id := slices.Min(slices.Collect(maps.Keys(c.wanted)))
-		return c.r.wrong("at %s s, jobs were preempted for job %d, which did not start", words.AppendSeconds(nil, c.report.Until), id)
+		return c.r.wrong("at %s s, jobs were preempted for job %d, which did not start",
+			words.AppendSeconds(nil, c.report.Until), id)
 	}
 	if len(c.closed) == 0 {
 		return nil

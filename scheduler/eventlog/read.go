@@ -127,7 +127,8 @@ func (r *Reader) readHeader(text []byte) error {
 	r.Header.Source, r.Header.Began, r.Header.Scheduler = line.Source, line.Began, line.Scheduler
 	for _, group := range line.Nodes {
 		count := max(1, group.Count)
-		if int(group.Node) != len(r.Header.Nodes) || group.Count < 0 || group.GPUs < 0 || count > maxNodes-len(r.Header.Nodes) {
+		if int(group.Node) != len(r.Header.Nodes) || group.Count < 0 || group.GPUs < 0 ||
+			count > maxNodes-len(r.Header.Nodes) {
 			return r.wrong("nodes: node %d: want nodes by number from 0, each once", group.Node)
 		}
 		for i := range count {
@@ -220,7 +221,8 @@ func (r *Reader) Next() (Event, error) {
 			return Event{}, r.wrong("no time_s")
 		}
 		if at := time.Duration(*line.Time); at < r.last {
-			return Event{}, r.wrong("time_s: got %s, want %s or later", words.AppendSeconds(nil, at), words.AppendSeconds(nil, r.last))
+			return Event{},
+				r.wrong("time_s: got %s, want %s or later", words.AppendSeconds(nil, at), words.AppendSeconds(nil, r.last))
 		}
 		r.last = time.Duration(*line.Time)
 		if r.later && !line.Event.known() {
@@ -261,7 +263,8 @@ func (r *Reader) event(line *eventLine) (e Event, err error) {
 		return e, nil
 	case e.Kind.ofNode() && line.Node == nil, !e.Kind.ofNode() && line.Job == nil:
 		return e, r.wrong("%s without the number of its job or node", e.Kind)
-	case line.Reason == ForJob && line.For == nil, (line.Reason == NodeLost || line.Reason == NodeDrained) && line.Node == nil:
+	case line.Reason == ForJob && line.For == nil, (line.Reason == NodeLost || line.Reason == NodeDrained) &&
+		line.Node == nil:
 		return e, r.wrong("%s for %s without its number", e.Kind, line.Reason)
 	case e.Kind == Promise && line.Start == nil:
 		return e, r.wrong("promise without start_s")

@@ -102,7 +102,8 @@ func TestLog(t *testing.T) {
 	want := eventlog.Report{
 		Events: got.Events, Jobs: 4, Done: 3, Withdrawn: 1, Preemptions: got.Preemptions, Failures: 1, Until: got.Until,
 	}
-	if err != nil || got != want || got.Preemptions == 0 || !bytes.Contains(text.Bytes(), []byte(`"reject","job":2,"detail":"the cluster`)) {
+	if err != nil || got != want || got.Preemptions == 0 ||
+		!bytes.Contains(text.Bytes(), []byte(`"reject","job":2,"detail":"the cluster`)) {
 		t.Errorf("got %+v, %v\n%s", got, err, text.Bytes())
 	}
 }

@@ -516,7 +516,8 @@ func TestGanttFiles(t *testing.T) {
 
 // TestLogTicks checks that logarithmic axes of any range have enough labels, and not too many.
 func TestLogTicks(t *testing.T) {
-	for _, span := range [][2]float64{{1, 100}, {30, 3600}, {60, 86400}, {600, 6 * 3600}, {.01, 1}, {3600, 30 * 86400}, {1, 365 * 86400}} {
+	for _, span := range [][2]float64{{1, 100}, {30, 3600}, {60, 86400}, {600, 6 * 3600}, {.01, 1}, {3600, 30 * 86400},
+		{1, 365 * 86400}} {
 		labels, last := 0, ""
 		for _, tick := range logTicks(math.Log(span[0]), math.Log(span[1])) {
 			if tick.Label != "" {
@@ -557,7 +558,8 @@ func TestMostUsed(t *testing.T) {
 		f.ByUser = append(f.ByUser, sim.Group{Name: strconv.Itoa(i), GPUHours: float64(i)})
 	}
 	got, left := mostUsed(f)
-	if left != 100-maxUsers || len(got.ByUser) != maxUsers || got.ByUser[0].Name != "99" || len(f.ByUser) != 100 || f.ByUser[0].Name != "0" {
+	if left != 100-maxUsers || len(got.ByUser) != maxUsers || got.ByUser[0].Name != "99" || len(f.ByUser) != 100 ||
+		f.ByUser[0].Name != "0" {
 		t.Errorf("got %d users, %d left out", len(got.ByUser), left)
 	}
 	if got, left := mostUsed(nil); got != nil || left != 0 {

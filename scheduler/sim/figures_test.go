@@ -96,7 +96,8 @@ func TestLostJobsHaveNoSlowdown(t *testing.T) {
 		t.Fatal(err)
 	}
 	j := &got.Jobs[0]
-	if _, ok := j.Slowdown(); ok || j.Outcome != sim.Lost || j.Runs != 3 || j.Restarts != 2 || j.Wait() != 0 || j.Ran != j.JCT() {
+	if _, ok := j.Slowdown(); ok || j.Outcome != sim.Lost || j.Runs != 3 || j.Restarts != 2 || j.Wait() != 0 ||
+		j.Ran != j.JCT() {
 		t.Errorf("got %+v", j)
 	}
 	if f := got.Summary.Figures; f.JCT.Max == 0 || f.BoundedSlowdown.Max != 0 {

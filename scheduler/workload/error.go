@@ -57,7 +57,8 @@ func (e *Error) Error() string {
 func quoted(value string) string {
 	value = words.Clip(value) // the loop's time is quadratic in the length
 	out := strconv.Quote(value)
-	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > words.MaxValue+len(`"…"`) && text != ""; {
+	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > words.MaxValue+len(`"…"`) &&
+		text != ""; {
 		_, last := utf8.DecodeLastRuneInString(text)
 		text = text[:len(text)-last]
 		out = strconv.Quote(text + ellipsis)

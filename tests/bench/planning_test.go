@@ -88,7 +88,8 @@ func comparePublished(t *testing.T) (rows []row) {
 		for _, layers := range []int{24, 32, 64, 96} {
 			model := layersOf(t, layers)
 			began := time.Now()
-			if _, err := (template.Search{Profile: model, GPUsPerNode: each.gpus}).Templates(each.nodes, each.nodes); err != nil {
+			if _, err := (template.Search{Profile: model, GPUsPerNode: each.gpus}).Templates(each.nodes,
+				each.nodes); err != nil {
 				t.Fatal(err)
 			}
 			took := time.Since(began).Seconds()

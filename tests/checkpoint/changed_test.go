@@ -206,7 +206,8 @@ func TestChangedFiles(t *testing.T) {
 	if log := found["log"]; log.Change != "grown" || log.Action != "keep" || log.Reason == "" {
 		t.Errorf("log: %+v", log)
 	}
-	if report := found["report"]; report.Change != "modified" || report.Action != "copy and restore" || report.Reason == "" {
+	if report := found["report"]; report.Change != "modified" || report.Action != "copy and restore" ||
+		report.Reason == "" {
 		t.Errorf("report: %+v", report)
 	}
 	if refused := checkFiles(t, job, "--files=refuse"); refused["report"].Action != "refuse" {

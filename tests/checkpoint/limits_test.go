@@ -165,7 +165,8 @@ func TestDeadline(t *testing.T) {
 	job.PreDump()
 	before := treeOf(t, job.Image)
 	for _, verb := range []string{"--pre-dump", "--dump"} {
-		said, err := job.TryCli(verb, "--deadline", "1s", "--bandwidth", "64KiB", "--dir", job.Image, "--pid", fmt.Sprint(job.PID))
+		said, err := job.TryCli(verb, "--deadline", "1s", "--bandwidth", "64KiB", "--dir", job.Image, "--pid",
+			fmt.Sprint(job.PID))
 		if err == nil || !strings.Contains(said, "gave up") || !strings.Contains(said, "--deadline") {
 			t.Errorf("%s: %v: %s", verb, err, said)
 		}

@@ -21,7 +21,8 @@ var shortRun = []string{"graphs", "memory", "streams"}
 // TestAnyProgram saves and restores the CUDA programs of the other tests, at a random time. With
 // PHOS_ROUNDS above 1 it takes all of them, each that many times.
 func TestAnyProgram(t *testing.T) {
-	rounds, seed := harness.Setting(t, "PHOS_ROUNDS", 1), harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	rounds, seed := harness.Setting(t, "PHOS_ROUNDS", 1),
+		harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
 	sources, err := filepath.Glob(harness.Workload("cuda", "*.cu"))
 	if err != nil || len(sources) == 0 {

@@ -15,7 +15,8 @@ import (
 // of rounds for each program, PHOS_SEED repeats an earlier run, and PHOS_SUBJECT selects one
 // program.
 func TestRandomTimes(t *testing.T) {
-	rounds, seed := harness.Setting(t, "PHOS_ROUNDS", 1), harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
+	rounds, seed := harness.Setting(t, "PHOS_ROUNDS", 1),
+		harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
 	daemon := start(t)
 	for i, s := range subjects {

@@ -81,7 +81,8 @@ func TestOddSurroundings(t *testing.T) {
 			name: "loop", prepare: func(path string) error { return os.Symlink("pos.yaml", path) }, works: true,
 			says: "pos.yaml",
 		},
-		{name: "bombs", text: "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b]\nd: &d [*c,*c,*c,*c,*c,*c]\njob_name: [*d,*d,*d]\n", works: true, says: "pos.yaml"},
+		{name: "bombs", text: "a: &a [x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a]\nc: &c [*b,*b,*b,*b,*b,*b]\nd: &d " +
+			"[*c,*c,*c,*c,*c,*c]\njob_name: [*d,*d,*d]\n", works: true, says: "pos.yaml"},
 		{name: "remote", text: "daemon_addr: 10.1.2.3:1234\n", says: "10.1.2.3"},
 		{name: "remote name", text: "daemon_addr: gpu.example.com\n", says: "gpu.example.com"},
 		{name: "nowhere", text: "daemon_addr: /nonexistent/phosd.sock\n", says: "/nonexistent/phosd.sock"},

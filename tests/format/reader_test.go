@@ -162,10 +162,12 @@ func (p *picture) readPack(raw []byte, id string) error {
 	}
 	head, trailer := raw[:64], raw[len(raw)-64:]
 	if err := errors.Join(
-		require(string(head[:8]) == "phospack" && number(head[8:12]) == 1 && number(head[12:16]) == 0, "the header of the pack"),
+		require(string(head[:8]) == "phospack" && number(head[8:12]) == 1 && number(head[12:16]) == 0,
+			"the header of the pack"),
 		require(hex.EncodeToString(head[16:32]) == p.store && hex.EncodeToString(head[32:48]) == id, "the ids of the pack"),
 		require(bytes.Equal(head[48:], b3(16, head[:48])), "the check of the pack's header"),
-		require(string(trailer[:8]) == "phosindx" && number(trailer[8:12]) == 1 && number(trailer[12:16]) == 0, "the trailer"),
+		require(string(trailer[:8]) == "phosindx" && number(trailer[8:12]) == 1 && number(trailer[12:16]) == 0,
+			"the trailer"),
 	); err != nil {
 		return err
 	}

@@ -29,8 +29,8 @@ func (u *user) saved(d *harness.Daemon, program *exec.Cmd) {
 	waitFor(u.t, "the program is saved", func() bool { return u.status(d, program).Checkpoint.Generation != nil })
 }
 
-// TestBootOtherImage: after a restart of the machine, bob has put another image in the place of his
-// own, or of root's: alice's, which he may read, or his own. phosd restores neither.
+// TestBootOtherImage: after a restart of the machine, bob has put another image in the place of
+// one of bob's, or of root's: alice's, which bob may read, or bob's. phosd restores neither.
 func TestBootOtherImage(t *testing.T) {
 	a, b := alice(t), bob(t)
 	r := newUser(t, 0) // root works in a directory of bob's
@@ -71,7 +71,8 @@ func TestBootOtherImage(t *testing.T) {
 	if text := a.mustCLI(d, "--status"); strings.Contains(text, "restart") {
 		t.Errorf("alice sees %q", text)
 	}
-	if text := b.mustCLI(d, "--status"); !strings.Contains(text, "not restored after the machine's restart: "+b.file("image")) {
+	if text := b.mustCLI(d, "--status"); !strings.Contains(text,
+		"not restored after the machine's restart: "+b.file("image")) {
 		t.Errorf("bob sees %q", text)
 	}
 	d.Kill()

@@ -155,7 +155,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// owner returns who owns a file, and its mode.
+// owner returns the owner of a file, and its mode.
 func owner(t *testing.T, path string) string {
 	t.Helper()
 	info, err := os.Stat(path)

@@ -160,7 +160,8 @@ func TestSlowPolicy(t *testing.T) {
 	a, b := alice(t), bob(t)
 	d := start(t)
 	slow := b.programIn(d, "slow",
-		"checkpoint:\n  dir: image\n  every: 1s\n  bandwidth: 1KiB\n  on: [exit-signal]\n", onGPU+"allocate(40 << 20)\nready()")
+		"checkpoint:\n  dir: image\n  every: 1s\n  bandwidth: 1KiB\n  on: [exit-signal]\n", onGPU+
+			"allocate(40 << 20)\nready()")
 	waitFor(t, "bob's program is being saved", func() bool { return b.status(d, slow).Checkpoint.Running })
 	quick := a.programIn(d, "quick", "checkpoint:\n  dir: image\n  every: 1s\n", onGPU+"ready()")
 	waitFor(t, "alice's program is saved twice", func() bool {
@@ -524,7 +525,9 @@ func TestImageShareOldest(t *testing.T) {
 			strings.Contains(b.status(d, next).Checkpoint.Error, "users.image_bytes")
 	})
 	suffix := fmt.Sprintf("-%d-", next.Process.Pid)
-	if left := b.imagesIn(base); !slices.ContainsFunc(left, func(name string) bool { return strings.Contains(name, suffix) }) {
+	if left := b.imagesIn(base); !slices.ContainsFunc(left, func(name string) bool {
+		return strings.Contains(name, suffix)
+	}) {
 		t.Errorf("got %q, want the image of the running pid %d", left, next.Process.Pid)
 	}
 	if left := a.imagesIn(base); len(left) != 1 {

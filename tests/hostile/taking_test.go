@@ -64,7 +64,7 @@ func stickyFiles([]string) error {
 	select {}
 }
 
-// TestBlockingFiles: bob hands off files that cannot be closed, more than phosd keeps for him.
+// TestBlockingFiles: bob hands off files that cannot be closed, more than phosd keeps for a user.
 // Alice's files are accepted.
 func TestBlockingFiles(t *testing.T) {
 	a, b := alice(t), bob(t)
@@ -81,8 +81,8 @@ func TestBlockingFiles(t *testing.T) {
 	a.mustCLI(d, "--pre-dump", "--dir", a.file("image"), "--pid", pid(program))
 }
 
-// TestForeignDirectory: bob's policy names alice's image directory, which he can only read. Alice's
-// program is saved all the same.
+// TestForeignDirectory: bob's policy names alice's image directory, which bob can only read.
+// Alice's program is saved all the same.
 func TestForeignDirectory(t *testing.T) {
 	a, b := alice(t), bob(t)
 	d := start(t)
@@ -180,13 +180,15 @@ func TestTraceTellsNothing(t *testing.T) {
 	program := a.programIn(d, "program", "", onGPU+"ready()")
 	other := background(t, a.as(exec.Command("sleep", "1000")))
 	answer := func(pid string) string {
-		text, err := run(t, b.cli(d, "--trace-resource", "--subaction", "start", "--dir", filepath.Join(b.home, "trace"), "--pid", pid))
+		text, err := run(t,
+			b.cli(d, "--trace-resource", "--subaction", "start", "--dir", filepath.Join(b.home, "trace"), "--pid", pid))
 		if err == nil {
 			t.Errorf("pid %s: got no error", pid)
 		}
 		return strings.ReplaceAll(text, pid, "PID")
 	}
-	if with, without := answer(pid(program)), answer(pid(other)); with != without || !strings.Contains(with, "another user") {
+	if with, without := answer(pid(program)), answer(pid(other)); with != without ||
+		!strings.Contains(with, "another user") {
 		t.Errorf("got %q for a program with a GPU, %q for one without", with, without)
 	}
 }

@@ -26,7 +26,8 @@ func TestInside(t *testing.T) {
 			m.put(dir, "/opt/tests")
 			m.run("mkdir -p " + harness.Path(test.pkg))
 			said, err := m.try("root", "cd "+harness.Path(test.pkg)+"\nexport REQUIRE="+test.requires+
-				" PHOS_BIN=/opt/bin CRIU=/usr/local/lib/phos/criu/criu\n/opt/tests/tests -test.v -test.timeout 1h -test.run '"+test.run+"'")
+				" PHOS_BIN=/opt/bin CRIU=/usr/local/lib/phos/criu/criu\n/opt/tests/tests -test.v -test.timeout 1h -test.run '"+
+				test.run+"'")
 			t.Log(said)
 			if err != nil {
 				t.Fatal(err)

@@ -28,7 +28,8 @@ func TestService(t *testing.T) {
 		"systemctl restart phosd",
 		"systemctl kill --signal=KILL --kill-whom=main phosd",
 		"(pos_cli --pre-dump --dir " + image + " --pid " + pid + " || true) & sleep 1; systemctl restart phosd; wait",
-		"(pos_cli --pre-dump --dir " + image + " --pid " + pid + " || true) & sleep 1; systemctl kill --signal=KILL --kill-whom=main phosd; wait",
+		"(pos_cli --pre-dump --dir " + image + " --pid " + pid +
+			" || true) & sleep 1; systemctl kill --signal=KILL --kill-whom=main phosd; wait",
 		"systemctl daemon-reexec",
 		"systemctl restart systemd-journald",
 	} {
@@ -50,7 +51,8 @@ func TestService(t *testing.T) {
 		"[ $(systemctl show --property=ExecMainStatus --value back) = 7 ]",
 	)
 	m.run(
-		"journalctl --sync; journalctl --output=cat _SYSTEMD_UNIT=job.service + _SYSTEMD_UNIT=back.service | grep -E '^(step|ok)' | cmp - /srv/want/out",
+		"journalctl --sync; journalctl --output=cat _SYSTEMD_UNIT=job.service + _SYSTEMD_UNIT=back.service | grep -E " +
+			"'^(step|ok)' | cmp - /srv/want/out",
 	)
 	// When it is stopped, the unit ends like any other, and leaves nothing behind.
 	m.run("systemd-run --unit=stopped pos_cli --restore --generation 1 --dir " + image)

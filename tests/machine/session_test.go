@@ -22,7 +22,8 @@ func TestSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	m.run(
-		"loginctl list-sessions; loginctl --no-legend list-sessions | grep " + user + " | while read s _; do loginctl show-session $s; done",
+		"loginctl list-sessions; loginctl --no-legend list-sessions | grep " + user +
+			" | while read s _; do loginctl show-session $s; done",
 	)
 	j.waitProgress()
 	j.finishAndCompare()

@@ -305,7 +305,9 @@ func TestTensorMaps(t *testing.T) {
 		abi.TensorIm2col: func(t *abi.TensorMap) {
 			t.Lower, t.Upper, t.Channels, t.Pixels = [3]int64{-1, -2, -3}, [3]int64{4, 5, 6}, 16, 32
 		},
-		abi.TensorIm2colWide: func(t *abi.TensorMap) { t.Lower[0], t.Upper[0], t.Channels, t.Pixels, t.Mode = -7, 8, 48, 64, 1 },
+		abi.TensorIm2colWide: func(t *abi.TensorMap) {
+			t.Lower[0], t.Upper[0], t.Channels, t.Pixels, t.Mode = -7, 8, 48, 64, 1
+		},
 	} {
 		tensor := tensor
 		tensor.Kind = uint64(kind)

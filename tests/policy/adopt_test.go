@@ -40,7 +40,8 @@ func TestAdopted(t *testing.T) {
 			daemon.LogContains("restored tree adopted")
 			after := programOf(daemon, job)
 			if after.GetSession() != before.GetSession() || after.GetCheckpointDir() != job.Image ||
-				after.GetLastCheckpointUnixMilliseconds() != before.GetLastCheckpointUnixMilliseconds() || before.GetCheckpointGeneration() != 1 {
+				after.GetLastCheckpointUnixMilliseconds() != before.GetLastCheckpointUnixMilliseconds() ||
+				before.GetCheckpointGeneration() != 1 {
 				t.Errorf("before %v, after %v", before, after)
 			}
 			job.PreDump()

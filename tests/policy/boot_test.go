@@ -156,7 +156,8 @@ func TestOnBootDrained(t *testing.T) {
 	daemon.NewBoot()
 	daemon.Eventually("it is restored again", isRestored)
 	drained.Finish()
-	if out, err := os.ReadFile(filepath.Join(drained.Dir, "out")); err != nil || !strings.HasSuffix(string(out), "ok count\n") {
+	if out, err := os.ReadFile(filepath.Join(drained.Dir, "out")); err != nil ||
+		!strings.HasSuffix(string(out), "ok count\n") {
 		t.Errorf("got %v, %q, want ok count", err, out)
 	}
 	daemon.Empty()
@@ -211,7 +212,8 @@ func TestOnBootNewPids(t *testing.T) {
 		job.PID = int(daemon.BootRestore(job.Image).GetPid())
 	}
 	job.Finish()
-	if out, err := os.ReadFile(filepath.Join(job.Dir, "out")); err != nil || !strings.HasSuffix(string(out), "ok count\n") {
+	if out, err := os.ReadFile(filepath.Join(job.Dir, "out")); err != nil ||
+		!strings.HasSuffix(string(out), "ok count\n") {
 		t.Errorf("got %v, %q, want ok count", err, out)
 	}
 	daemon.Empty()

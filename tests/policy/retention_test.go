@@ -25,7 +25,10 @@ func TestKeepEnded(t *testing.T) {
 	daemon.Kill()
 	ends.Kill()
 	daemon.Launch()
-	daemon.Eventually("the ended program's image is removed", func() bool { _, err := os.Stat(dirs[0]); return os.IsNotExist(err) })
+	daemon.Eventually("the ended program's image is removed", func() bool {
+		_, err := os.Stat(dirs[0])
+		return os.IsNotExist(err)
+	})
 	daemon.LogContains("image removed")
 	daemon.Eventually("the bytes of the other image are known", func() bool {
 		return numbers(t, socket)[`phos_user_held_bytes{setting="users.image_bytes",user="root"`] > 0

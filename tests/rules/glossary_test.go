@@ -2,10 +2,12 @@ package rules
 
 import (
 	"go/ast"
+	"go/token"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"unicode"
@@ -76,6 +78,39 @@ func TestGlossary(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// spokenName matches a string that is a name rather than a text: the kind of an error, a state or a
+// field that goes over a socket or into a file.
+var spokenName = regexp.MustCompile(`^[a-z]+([-_.][a-z]+)*$`)
+
+// formerNames has the settings that users may still call by their earlier names.
+const formerNames = "daemon/config/renamed.go"
+
+// TestGlossaryOfValues: the same for names that programs exchange as strings.
+func TestGlossaryOfValues(t *testing.T) {
+	unused := unusedWords(t)
+	for _, s := range sources(t, func(f file) bool {
+		return product(f) && !under(f.path, "tests") && f.path != formerNames
+	}) {
+		ast.Inspect(s.syntax, func(node ast.Node) bool {
+			literal, ok := node.(*ast.BasicLit)
+			if !ok || literal.Kind != token.STRING {
+				return true
+			}
+			value, err := strconv.Unquote(literal.Value)
+			if err != nil || !spokenName.MatchString(value) {
+				return true
+			}
+			for _, word := range wordsOf(value) {
+				if say, bad := unused.instead(word); bad {
+					t.Errorf("%s:%d: %q: the glossary does not use %q; say %s",
+						s.path, s.set.Position(literal.Pos()).Line, value, word, say)
+				}
+			}
+			return true
+		})
 	}
 }
 

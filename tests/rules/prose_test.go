@@ -32,7 +32,8 @@ func TestProseOfComments(t *testing.T) {
 	for _, c := range comments(t) {
 		words += len(strings.Fields(c.text))
 		for _, word := range indefinite.FindAllString(c.text, -1) {
-			hits = append(hits, fmt.Sprintf("%s:%d: %q in a comment: name the process, the caller or the user", c.path, c.line, word))
+			hits = append(hits,
+				fmt.Sprintf("%s:%d: %q in a comment: name the process, the caller or the user", c.path, c.line, word))
 		}
 	}
 	t.Logf("%d in %d words", len(hits), words)
@@ -162,7 +163,8 @@ func comments(t *testing.T) (found []comment) {
 }
 
 // hashCommented are the endings of files whose comments begin with #.
-var hashCommented = []string{".sh", "Makefile", ".yaml", ".toml", ".service", "scripts/pycuda.txt", "scripts/hooks/commit-msg"}
+var hashCommented = []string{".sh", "Makefile", ".yaml", ".toml", ".service", "scripts/pycuda.txt",
+	"scripts/hooks/commit-msg"}
 
 // cComment finds comments, and strings, in which there is none.
 var cComment = regexp.MustCompile(`(?s)"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*.*?\*/)`)

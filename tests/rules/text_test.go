@@ -65,7 +65,8 @@ func TestExportedComments(t *testing.T) {
 				}
 			case *ast.GenDecl:
 				for _, spec := range d.Specs {
-					if spec, ok := spec.(*ast.TypeSpec); ok && spec.Name.IsExported() && !begins(spec.Doc, spec.Name.Name) && !begins(d.Doc, spec.Name.Name) {
+					if spec, ok := spec.(*ast.TypeSpec); ok && spec.Name.IsExported() && !begins(spec.Doc, spec.Name.Name) &&
+						!begins(d.Doc, spec.Name.Name) {
 						t.Errorf("%s: %s has no comment that begins with its name", s.path, spec.Name.Name)
 					}
 				}

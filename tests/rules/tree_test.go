@@ -95,7 +95,9 @@ func sources(t *testing.T, keep func(file) bool) []source {
 	t.Helper()
 	var parsed []source
 	set := token.NewFileSet()
-	for _, f := range files(t, func(f file) bool { return f.has(".go") && !f.generated() && !strings.Contains(f.path, "/_") && keep(f) }) {
+	for _, f := range files(t, func(f file) bool {
+		return f.has(".go") && !f.generated() && !strings.Contains(f.path, "/_") && keep(f)
+	}) {
 		syntax, err := parser.ParseFile(set, f.path, f.text, parser.ParseComments)
 		if err != nil {
 			t.Fatal(err)

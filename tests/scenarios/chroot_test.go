@@ -49,7 +49,8 @@ func TestChroot(t *testing.T) {
 	harness.Need(t, "criu", err)
 	dir := t.TempDir()
 	run := func(how string) string {
-		command := exec.Command("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "setsid", "--wait",
+		command := exec.Command("unshare", "--mount", "--propagation=private", "--pid", "--fork", "--kill-child", "setsid",
+			"--wait",
 			"bash", "-c", enterChroot, "bash", dir, harness.Bin(), filepath.Dir(criu), how, inChroot)
 		command.Env = []string{"PATH=" + harness.Bin() + ":/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL=C"}
 		output, err := run(t, command)

@@ -108,7 +108,8 @@ func TestGenerations(t *testing.T) {
 					if round == 2 {
 						flags = append(flags, "--new-pids")
 					}
-					a = restoreBy(t, d, as(d.Command(append([]string{"--restore", "--files=restore", "--dir", images}, flags...)...), uid))
+					a = restoreBy(t, d,
+						as(d.Command(append([]string{"--restore", "--files=restore", "--dir", images}, flags...)...), uid))
 				}
 				a.step(10, total+10)
 				a.finish(9)

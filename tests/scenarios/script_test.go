@@ -63,7 +63,8 @@ func TestScript(t *testing.T) {
 		Files []string
 		Calls *uint64
 	}
-	decode(t, mustOutput(t, d, "--trace-resource", "--subaction", "start", "--pid", pid, "--dir", at("trace"), "--json"), &traced)
+	decode(t, mustOutput(t, d, "--trace-resource", "--subaction", "start", "--pid", pid, "--dir", at("trace"), "--json"),
+		&traced)
 	if len(traced.Files) != 1 || traced.PID != program.Process.Pid || traced.Calls != nil {
 		t.Errorf("trace started: got %+v", traced)
 	}

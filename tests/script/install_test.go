@@ -120,7 +120,8 @@ func stopped(t *testing.T, prefix, run, program string, prepare func(command ...
 		t.Fatal("the program made no step")
 	}
 	stop := func() (string, error) {
-		shell := prepare("bash", "-euc", `cd "$0"; for part in lib go verbs; do . scripts/$part.sh; done; stop_installed "$1"`,
+		shell := prepare("bash", "-euc",
+			`cd "$0"; for part in lib go verbs; do . scripts/$part.sh; done; stop_installed "$1"`,
 			harness.Path(), prefix)
 		shell.Env = append(shell.Env, "PHOS_CACHE="+t.TempDir())
 		said, err := shell.CombinedOutput()

@@ -385,6 +385,7 @@ func (c *Context) Unsavable() string {
 	if name == nil {
 		return ""
 	}
-	return fmt.Sprintf("kernel %s has run, whose code takes memory by malloc (or new) on the GPU: the driver keeps this heap, "+
+	return fmt.Sprintf("kernel %s has run, whose code takes memory by malloc (or new) on the GPU: the driver keeps "+
+		"this heap, "+
 		"and what is in it cannot be saved; allocate the memory before the launch instead", *name)
 }

@@ -36,7 +36,8 @@ func (c *Context) newDriverGraph(e *Executable) *driverGraph {
 	if err != nil {
 		g.release()
 		_ = c.driverErr("instantiate graph", err)
-		c.backend.options.Logger.Debug("driver cannot instantiate graph; launching node by node", "nodes", len(e.works), "error", err)
+		c.backend.options.Logger.Debug("driver cannot instantiate graph; launching node by node", "nodes", len(e.works),
+			"error", err)
 		return nil
 	}
 	return g

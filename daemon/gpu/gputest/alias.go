@@ -21,7 +21,8 @@ func testAlias(t *testing.T, b *bench) {
 	b.must(aliaser.Alias(first, m, home, true))
 	b.must(aliaser.Alias(second, m, part, false))
 	b.same("read through the first alias", b.read(first, len(data)), data)
-	b.same("read across both aliases", b.read(second-100, 200), append(data[len(data)-100:len(data):len(data)], data[:100]...))
+	b.same("read across both aliases", b.read(second-100, 200),
+		append(data[len(data)-100:len(data):len(data)], data[:100]...))
 
 	b.run(launch(b.kernel("store"), 1, 1, first+gpu.ChunkBytes, uint32(77)))
 	b.same("memory after a store through an alias", b.read(home.Address+gpu.ChunkBytes, 4), words(77))

@@ -162,7 +162,8 @@ func (l *Ledger) reserve(gpu, slot int, bytes uint64, own bool) error {
 		others, undecided := l.others(gpu, slot)
 		unsure, shareErr := l.checkShare(gpu, slot, bytes)
 		undecided = undecided || unsure
-		if mine := l.total(gpu, slot); shareErr == nil && others <= capacity && mine <= capacity-others && bytes <= capacity-others-mine {
+		if mine := l.total(gpu, slot); shareErr == nil && others <= capacity && mine <= capacity-others &&
+			bytes <= capacity-others-mine {
 			l.grants(gpu).Add(1) // first, so that a sum that counts the grant sees the new count
 			held.Add(bytes)      // before the claim is cleared: it may count twice, but is never missed
 			claim.Store(0)

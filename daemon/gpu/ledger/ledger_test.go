@@ -82,7 +82,8 @@ func TestAccounting(t *testing.T) {
 
 func TestOpenRefusesDamage(t *testing.T) {
 	for name, content := range map[string][]byte{
-		"empty": nil, "noise": make([]byte, 8192), "short": append([]byte("PHOSLGR\x00\x01\x00\x00\x00\x01"), make([]byte, 11)...),
+		"empty": nil, "noise": make([]byte, 8192), "short": append([]byte("PHOSLGR\x00\x01\x00\x00\x00\x01"),
+			make([]byte, 11)...),
 	} {
 		path := filepath.Join(t.TempDir(), "ledger")
 		if err := os.WriteFile(path, content, 0o600); err != nil {

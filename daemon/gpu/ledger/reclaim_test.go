@@ -26,7 +26,8 @@ func TestReclaimRequests(t *testing.T) {
 		{"slot cleared", func() { l.Clear(2) }, 5, false, 2},
 	} {
 		step.do()
-		if owed := l.RequestReclaim(1, step.slot); owed != step.owed || l.ReclaimRequests(1) != step.count || l.ReclaimRequests(0) != 0 {
+		if owed := l.RequestReclaim(1, step.slot); owed != step.owed || l.ReclaimRequests(1) != step.count ||
+			l.ReclaimRequests(0) != 0 {
 			t.Errorf("%s: got %v and %d requests, want %v and %d", step.name, owed, l.ReclaimRequests(1), step.owed, step.count)
 		}
 	}

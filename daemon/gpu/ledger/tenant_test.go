@@ -135,7 +135,8 @@ func TestOldLedger(t *testing.T) {
 	}
 	defer old.Close()
 	old.Clear(5)
-	if err := errors.Join(old.ReserveHost(5, 1<<40, 0), old.Reserve(1, 5, 1000)); err != nil || old.CountsHost() || old.HostUsage(5) != 0 {
+	if err := errors.Join(old.ReserveHost(5, 1<<40, 0), old.Reserve(1, 5, 1000)); err != nil || old.CountsHost() ||
+		old.HostUsage(5) != 0 {
 		t.Errorf("got %v, counts host memory = %v, want neither", err, old.CountsHost())
 	}
 }

@@ -265,8 +265,8 @@ func TestProgramFirst(t *testing.T) {
 	}
 }
 
-// TestSettle checks that WaitReleased waits for the last copy.
-func TestSettle(t *testing.T) {
+// TestWaitReleased checks that WaitReleased waits for the last copy.
+func TestWaitReleased(t *testing.T) {
 	d := openDevice(t, 8)
 	d.room.WaitReleased()
 	d.fill(8, 1)
@@ -274,20 +274,20 @@ func TestSettle(t *testing.T) {
 	must(t, err)
 	d.room.WaitReleased() // does not wait for memory without copies
 	copies := d.copy(s, 1, 2)
-	settled := make(chan struct{})
+	released := make(chan struct{})
 	go func() {
 		d.room.WaitReleased()
-		close(settled)
+		close(released)
 	}()
 	for _, c := range copies {
 		select {
-		case <-settled:
+		case <-released:
 			t.Fatal("WaitReleased returned while a copy is held")
 		default:
 		}
 		must(t, c.Release())
 	}
-	<-settled
+	<-released
 	must(t, s.Close())
 }
 

@@ -83,7 +83,8 @@ func (s *shadows) reserve(count int) (slots []slot, err error) {
 func (s *shadows) fill(slots []slot, chunks []uint64) error {
 	for first := 0; first < len(slots); {
 		end := first + 1
-		for end < len(slots) && slots[end].block == slots[end-1].block && slots[end].address == slots[end-1].address+gpu.ChunkBytes && chunks[end] == chunks[end-1]+gpu.ChunkBytes {
+		for end < len(slots) && slots[end].block == slots[end-1].block &&
+			slots[end].address == slots[end-1].address+gpu.ChunkBytes && chunks[end] == chunks[end-1]+gpu.ChunkBytes {
 			end++
 		}
 		err := s.room.stream.Submit(gpu.Copy{

@@ -95,7 +95,8 @@ func TestDevices(t *testing.T) {
 	}
 	for i, want := range []struct{ peers, atomics int32 }{{0b10, 0b10}, {0b01, 0b10}} {
 		if a := got[i].Attributes; a[abi.AttrPeers] != want.peers || a[abi.AttrPeerAtomics] != want.atomics {
-			t.Errorf("GPU %d: peers %b and %b, want %b and %b", i, a[abi.AttrPeers], a[abi.AttrPeerAtomics], want.peers, want.atomics)
+			t.Errorf("GPU %d: peers %b and %b, want %b and %b", i, a[abi.AttrPeers], a[abi.AttrPeerAtomics], want.peers,
+				want.atomics)
 		}
 	}
 	if all[3].Attributes[abi.AttrPeers] != 0b0111 {

@@ -169,7 +169,8 @@ func (r *restore) foreignError(failed error) error {
 	if r.Begin.GetStream() {
 		return nil
 	}
-	image, err := r.archive.Open(r.Files[0], r.Begin.GetGeneration(), archive.Access{Caller: r.Caller, TrustSeal: r.Begin.GetTrustSeal()})
+	image, err := r.archive.Open(r.Files[0], r.Begin.GetGeneration(),
+		archive.Access{Caller: r.Caller, TrustSeal: r.Begin.GetTrustSeal()})
 	if err != nil {
 		return nil //nolint:nilerr // failed is returned
 	}

@@ -150,7 +150,8 @@ func (m *Metrics) Collect(out chan<- prometheus.Metric) {
 	for _, program := range status.GetPrograms() {
 		labels := []string{strconv.Itoa(int(program.GetPid())), program.GetDescription().GetJobName()}
 		progress := program.GetDescription().GetProgress()
-		out <- prometheus.MustNewConstMetric(describeCalls, prometheus.CounterValue, float64(progress.GetCallsCompleted()), labels...)
+		out <- prometheus.MustNewConstMetric(describeCalls, prometheus.CounterValue, float64(progress.GetCallsCompleted()),
+			labels...)
 		gauge(describePendingAge, float64(progress.GetPendingMilliseconds())/1000, labels...)
 		collectSaves(program, func(desc *prometheus.Desc, value float64) { gauge(desc, value, labels...) })
 	}

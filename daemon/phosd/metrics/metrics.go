@@ -97,7 +97,8 @@ func buildInfo() prometheus.Collector {
 // countCheckpoints makes the metrics of checkpoints and restores.
 func (m *Metrics) countCheckpoints() {
 	m.checkpoints = prometheus.NewCounterVec(prometheus.CounterOpts{
-		Name: "phos_checkpoints_total", Help: "Checkpoints, by result (done, busy, cancelled, failed) and trigger (request, policy).",
+		Name: "phos_checkpoints_total", Help: "Checkpoints, by result (done, busy, cancelled, failed) and trigger " +
+			"(request, policy).",
 	}, []string{"result", "by"})
 	m.restores = prometheus.NewCounterVec(prometheus.CounterOpts{
 		Name: "phos_restores_total", Help: "Restores, by result (done, refused, cancelled, failed).",

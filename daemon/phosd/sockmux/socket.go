@@ -17,7 +17,7 @@ var errSocketTaken = errors.New("another process listens there; stop it, or choo
 // errNoSocket is returned when the path of the socket names another kind of file.
 var errNoSocket = errors.New("the file there is not a socket; remove it, or choose another path")
 
-// Place says where the socket is, and who can connect.
+// Place says where the socket is, and which users can connect.
 type Place struct {
 	Path string
 	// GID is its group, Mode its mode.
@@ -47,7 +47,7 @@ func Listen(place Place) (*net.UnixListener, error) {
 	}
 	// The path is removed last of all, when phosd closes: once it is gone, the next phosd may start.
 	listener.SetUnlinkOnClose(false)
-	// The mode says who can connect. What a caller may do depends on the peer's user.
+	// The mode says which users can connect. What a caller may do depends on the peer's user.
 	if err := Open(place); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
 	}

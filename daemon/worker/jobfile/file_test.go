@@ -129,14 +129,16 @@ func TestVariable(t *testing.T) {
 	if got := file.With(over); got.JobName != "b" || got.LogPath != "phos.log" || got.Checkpoint.Dir != "c" {
 		t.Errorf("got %+v, want the name of the variable and the rest of the file", got)
 	}
-	if over, err = ParseVariable("checkpoint: {dir: d, on: [drain]}"); err != nil || file.With(over).Checkpoint.Dir != "d" {
+	if over, err = ParseVariable("checkpoint: {dir: d, on: [drain]}"); err != nil ||
+		file.With(over).Checkpoint.Dir != "d" {
 		t.Errorf("got %+v, %v; want the variable's policy", file.With(over), err)
 	}
 	if over, err = ParseVariable(""); err != nil || file.With(over) != file {
 		t.Errorf("empty variable: got %+v, %v; want the file", file.With(over), err)
 	}
 	for _, text := range []string{"daemon_addr: /x.sock\n", "job_nam: x\n"} {
-		if over, err = ParseVariable(text); !errors.Is(err, ErrInvalid) || !strings.HasPrefix(err.Error(), "PHOS_JOB:1: ") || over.DaemonAddr != "" {
+		if over, err = ParseVariable(text); !errors.Is(err, ErrInvalid) ||
+			!strings.HasPrefix(err.Error(), "PHOS_JOB:1: ") || over.DaemonAddr != "" {
 			t.Errorf("%q: got %+v, %v; want an error at PHOS_JOB:1", text, over, err)
 		}
 	}

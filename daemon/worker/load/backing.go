@@ -11,7 +11,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
-// Backing maps the memory of one GPU (heap.Backing). Until the loader has settled, mapped memory
+// Backing maps the memory of one GPU (heap.Backing). Until the loader is complete, mapped memory
 // has the image's content for its addresses, however often it is mapped. Afterwards it is zeros,
 // because what the program allocates later is not part of the image.
 type Backing struct {
@@ -31,7 +31,7 @@ func (l *Loader) Backing(name string, m gpu.Memory) *Backing {
 }
 
 // Complete marks the session as complete: from now on new memory is zeros. Prefetch and Eager
-// settle, too.
+// mark it, too.
 func (l *Loader) Complete() { l.complete.Store(true) }
 
 // Map maps a range of whole chunks.

@@ -118,7 +118,8 @@ func TestMappedInOnePiece(t *testing.T) {
 	if !slices.Equal(m.ranges, []gpu.Range{span(0, 5)}) {
 		t.Errorf("mapped as %+v", m.ranges)
 	}
-	for chunk, want := range [][]byte{s.contents[0], make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes), s.contents[3]} {
+	for chunk, want := range [][]byte{s.contents[0], make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes),
+		s.contents[3]} {
 		if !bytes.Equal(read(t, m, chunk), want) {
 			t.Errorf("chunk %d differs", chunk)
 		}
@@ -154,9 +155,9 @@ func TestEager(t *testing.T) {
 	}
 }
 
-// TestSettled: memory mapped before the session is complete has the image's content, however often
+// TestComplete: memory mapped before the session is complete has the image's content, however often
 // it is mapped; later it is zeros.
-func TestSettled(t *testing.T) {
+func TestComplete(t *testing.T) {
 	s := save(t, []int{0, 1, 2}, nil)
 	l := New(s.reader, s.tree)
 	m := openGPU(t, spec).Memory()

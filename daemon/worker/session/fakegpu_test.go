@@ -252,7 +252,8 @@ func (c *fakeContext) run(work gpu.Work) {
 	case gpu.Copy:
 		c.copy(work)
 	case gpu.Fill:
-		pattern := []byte{byte(work.Pattern), byte(work.Pattern >> 8), byte(work.Pattern >> 16), byte(work.Pattern >> 24)}[:work.PatternBytes]
+		pattern := []byte{byte(work.Pattern), byte(work.Pattern >> 8), byte(work.Pattern >> 16),
+			byte(work.Pattern >> 24)}[:work.PatternBytes]
 		row := slices.Repeat(pattern, int(work.Columns))
 		for i := range work.Rows {
 			_, err = c.memory.WriteAt(row, int64(work.Address+i*work.RowPitch))
@@ -276,7 +277,8 @@ func (c *fakeContext) copy(work gpu.Copy) {
 	row := make([]byte, work.Extent[0])
 	for z := range work.Extent[2] {
 		for y := range work.Extent[1] {
-			if _, err := c.end(work.Src).ReadAt(row, int64(work.Src.Address+z*work.Src.SlicePitch+y*work.Src.RowPitch)); err != nil &&
+			if _, err := c.end(work.Src).ReadAt(row,
+				int64(work.Src.Address+z*work.Src.SlicePitch+y*work.Src.RowPitch)); err != nil &&
 				!errors.Is(err, io.EOF) {
 				return
 			}

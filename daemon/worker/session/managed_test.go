@@ -52,7 +52,8 @@ func TestManagedWhileDeviceOpens(t *testing.T) {
 	<-reached
 	opened := make(chan error, 1)
 	go func() {
-		opened <- p.doAs(1, 0, abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{Dev: 1}, &wire.DevicePrimaryCtxRetainReply{})
+		opened <- p.doAs(1, 0, abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{Dev: 1},
+			&wire.DevicePrimaryCtxRetainReply{})
 	}()
 	// It may have to wait for the load. Where it does not, it must be done before the load goes on.
 	select {

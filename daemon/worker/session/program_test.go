@@ -220,7 +220,7 @@ func (p *program) post(slot uint32, mode graph.Mode, number abi.Call, in wire.Re
 	}
 	p.session.Dispatch(call)
 	for i := range call.Payload {
-		call.Payload[i] = 0xee // the worker reuses its buffer: nobody may have kept it
+		call.Payload[i] = 0xee // the worker reuses its buffer: no handler may have kept it
 	}
 	return reply
 }

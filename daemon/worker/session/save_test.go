@@ -30,15 +30,15 @@ func (p *program) quiet() {
 }
 
 // lazily backs what a restored session has by chunks that are filled when they are touched. What is
-// mapped once that is settled has nothing of the old.
+// mapped once that is complete has nothing of the old.
 type lazily struct {
 	gpu.Memory
-	chunks  map[uint64][]byte // by address
-	settled *bool
+	chunks   map[uint64][]byte // by address
+	complete *bool
 }
 
 func (l lazily) Map(r gpu.Range) error {
-	if *l.settled {
+	if *l.complete {
 		return l.Memory.Map(r)
 	}
 	return l.Memory.(gpu.LazyMapper).MapAbsent(r, func(address uint64, chunk []byte) error {
@@ -86,9 +86,9 @@ func (p *program) twin(spec string, lazy bool) *program {
 	memories := p.session.Memories()
 	chunks := chunksOf(p.t, memories)
 	options := Options{Backend: backend, Program: q, Arena: q, Answers: q, Share: q.share}
-	settled := false
+	complete := false
 	if lazy {
-		options.Backing = func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &settled} }
+		options.Backing = func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &complete} }
 	}
 	if q.session, err = Restore(options, data); err != nil {
 		p.t.Fatal(err)
@@ -96,7 +96,7 @@ func (p *program) twin(spec string, lazy bool) *program {
 	if err := q.session.memory.ShowRegistered(); err != nil {
 		p.t.Fatal(err)
 	}
-	settled = true
+	complete = true
 	p.t.Cleanup(func() {
 		if err := q.session.Close(); err != nil {
 			p.t.Error(err)

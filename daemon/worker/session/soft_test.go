@@ -104,7 +104,7 @@ func TestRealKernel(t *testing.T) {
 	}
 }
 
-// TestRealFault writes where nothing is: the context is poisoned until it is made anew.
+// TestRealFault writes where nothing is: the context is poisoned until it is made again.
 func TestRealFault(t *testing.T) {
 	p := softProgram(t, "soft:1", 1<<20)
 	module := p.load(doubleText)

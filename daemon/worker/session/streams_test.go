@@ -71,7 +71,8 @@ func TestPerThreadStreamsAreApart(t *testing.T) {
 	note := order.kernel(p)
 	p.post(1, graph.ModeGlobal, abi.CallLaunch, launchOf(gate, abi.StreamPerThread, 0))
 	p.post(2, graph.ModeGlobal, abi.CallLaunch, launchOf(note, abi.StreamPerThread, 7))
-	if err := p.doAs(2, graph.ModeGlobal, abi.CallStreamSynchronize, &wire.StreamSynchronize{HStream: abi.StreamPerThread}, nil); err != nil {
+	if err := p.doAs(2, graph.ModeGlobal, abi.CallStreamSynchronize,
+		&wire.StreamSynchronize{HStream: abi.StreamPerThread}, nil); err != nil {
 		t.Fatal(err)
 	}
 	if got := order.got(); len(got) != 1 {
@@ -234,8 +235,8 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not those who
-// look at it.
+// TestProgressOfAStuckProgram: a program that does not serve a copy holds up itself, not a
+// request for its progress.
 func TestProgressOfAStuckProgram(t *testing.T) {
 	p := newProgram(t)
 	device := p.alloc(100)

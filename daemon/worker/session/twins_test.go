@@ -249,7 +249,7 @@ func (c *caller) steps(t testing.TB, n int, seen map[abi.Call]int, twins ...*pro
 }
 
 // endCaptures ends every capture that is going on, after having seen that a session cannot be saved
-// meanwhile.
+// until then.
 func (c *caller) endCaptures(t testing.TB, p *program) {
 	t.Helper()
 	if !p.session.Capturing() {

@@ -116,12 +116,12 @@ func restoreOld(t *testing.T, data []byte, chunks map[uint64][]byte) (*program, 
 		replies: map[uint64]chan answer{},
 		words:   map[uint32]uint64{},
 	}
-	settled := false
+	complete := false
 	q.session, err = Restore(Options{
 		Backend: backend, Program: q, Arena: q, Answers: q, Share: q.share,
-		Backing: func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &settled} },
+		Backing: func(_ int, memory gpu.Memory) heap.Backing { return lazily{memory, chunks, &complete} },
 	}, data)
-	settled = true
+	complete = true
 	t.Cleanup(func() {
 		if q.session != nil {
 			err = q.session.Close()
@@ -185,7 +185,7 @@ func TestRestoreOldWindow(t *testing.T) {
 	}
 }
 
-// TestRestoreRefusesWindows: nobody can have had such windows.
+// TestRestoreRefusesWindows: no session can have had such windows.
 func TestRestoreRefusesWindows(t *testing.T) {
 	data, chunks := readOld(t)
 	for name, window := range map[string]gpu.Range{

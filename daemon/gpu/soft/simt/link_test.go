@@ -31,12 +31,14 @@ func (m *machine) linkTexts(texts ...string) (*simt.Program, error) {
 // TestMismatchedDeclarations links a text that declares something with one that defines it
 // differently. nvlink refuses these: "Prototype doesn't match", "Size doesn't match".
 func TestMismatchedDeclarations(t *testing.T) {
-	const entry = ".visible .entry k(.param .u64 out) { .reg .b32 %r<9>; .reg .b64 %a<4>; .param .b32 a; .param .b32 b; .param .b64 c; "
+	const entry = ".visible .entry k(.param .u64 out) { .reg .b32 %r<9>; .reg .b64 %a<4>; .param .b32 a; .param .b32 " +
+		"b; .param .b64 c; "
 	for _, c := range []struct {
 		name, user, provider, want string
 	}{
 		{
-			"result declared, not defined", ".extern .func (.param .b32 r) f(.param .b32 n);" + entry + "call (b), f, (a); ret; }",
+			"result declared, not defined", ".extern .func (.param .b32 r) f(.param .b32 n);" + entry +
+				"call (b), f, (a); ret; }",
 			".visible .func f(.param .b32 n) { ret; }", "return values",
 		},
 		{
@@ -202,7 +204,8 @@ func TestMutualRecursion(t *testing.T) {
 }
 `, name, factor, other)
 	}
-	declare := ".func (.reg .b32 r) a(.reg .b32 n);\n.func (.reg .b32 r) b(.reg .b32 n);\n.func (.reg .b32 r) c(.reg .b32 n);\n"
+	declare := ".func (.reg .b32 r) a(.reg .b32 n);\n.func (.reg .b32 r) b(.reg .b32 n);\n.func (.reg .b32 r) c(.reg " +
+		".b32 n);\n"
 	wantEach(t, header+declare+function("a", "b", 3)+function("b", "c", 5)+function("c", "a", 7)+
 		".visible .entry k(.param .u64 out)\n{"+prologue+"call (%r2), a, (%r1);\nst.global.u32 [%rd2], %r2;\nret;\n}\n",
 		64, func(tid uint32) uint32 {

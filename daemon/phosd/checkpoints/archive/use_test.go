@@ -31,7 +31,8 @@ func TestUsedBytes(t *testing.T) {
 	}
 	write(filepath.Join(dir, "a", "b", "last"), 8)
 	for _, err := range []error{
-		os.Symlink(outside, filepath.Join(dir, "link")), os.Symlink(filepath.Join(outside, "secret"), filepath.Join(dir, "file")),
+		os.Symlink(outside, filepath.Join(dir, "link")), os.Symlink(filepath.Join(outside, "secret"),
+			filepath.Join(dir, "file")),
 	} {
 		if err != nil {
 			t.Fatal(err)

@@ -129,11 +129,14 @@ func TestEnds(t *testing.T) {
 		before   func(p *Programs, root proc.Identity)
 		stays    bool
 	}{
-		"by itself":            {false, func(*Programs, proc.Identity) {}, false},
-		"the machine stops":    {true, func(*Programs, proc.Identity) {}, true},
-		"phosd stops":          {false, func(p *Programs, _ proc.Identity) { p.Freeze() }, true},
-		"a drain":              {false, func(p *Programs, root proc.Identity) { p.Draining(root) }, true},
-		"after a failed drain": {false, func(p *Programs, root proc.Identity) { p.Draining(root); p.DrainFailed(root) }, false},
+		"by itself":         {false, func(*Programs, proc.Identity) {}, false},
+		"the machine stops": {true, func(*Programs, proc.Identity) {}, true},
+		"phosd stops":       {false, func(p *Programs, _ proc.Identity) { p.Freeze() }, true},
+		"a drain":           {false, func(p *Programs, root proc.Identity) { p.Draining(root) }, true},
+		"after a failed drain": {false, func(p *Programs, root proc.Identity) {
+			p.Draining(root)
+			p.DrainFailed(root)
+		}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			kept := newRecords()

@@ -41,7 +41,8 @@ func codeObstacles(p image.Process, had image.Device, has *gpu.DeviceInfo) (foun
 			continue
 		}
 		found = append(found, ckpt.Obstacle{
-			Subject: subject, Reason: fmt.Sprintf("%s does not run on it: it is %s; %s", codeText(&code), targetsText(code.Targets, has.PTXOnly), models),
+			Subject: subject, Reason: fmt.Sprintf("%s does not run on it: it is %s; %s", codeText(&code),
+				targetsText(code.Targets, has.PTXOnly), models),
 			Remedy: codeRemedy(&code, had, has),
 		})
 	}

@@ -41,39 +41,49 @@ func TestOtherGPUs(t *testing.T) {
 		{name: "the same", code: []image.Code{binary}},
 		{
 			name: "no PTX", code: []image.Code{binary}, here: func(g *gpu.DeviceInfo) { h100(g) },
-			want: "GPU 0: library 2 (kernel gemm) does not run on it: it is machine code for sm_80, and no PTX; here is NVIDIA H100, of compute capability 9.0, " +
-				"and pid 8388608 was started on NVIDIA A100, of 8.0 (restore on NVIDIA A100 or another GPU of compute capability 8.0, or have the program bring PTX)",
+			want: "GPU 0: library 2 (kernel gemm) does not run on it: it is machine code for sm_80, and no PTX; here is " +
+				"NVIDIA H100, of compute capability 9.0, " +
+				"and pid 8388608 was started on NVIDIA A100, of 8.0 (restore on NVIDIA A100 or another GPU of compute " +
+				"capability 8.0, or have the program bring PTX)",
 		},
 		{
 			name: "PTX", code: []image.Code{with("module 1", "compute_80", "sm_80")}, here: func(g *gpu.DeviceInfo) { h100(g) },
-			want: "note: GPU 0: here is NVIDIA H100, of compute capability 9.0, and pid 8388608 was started on NVIDIA A100, of 8.0; all code that the program has loaded runs on both",
+			want: "note: GPU 0: here is NVIDIA H100, of compute capability 9.0, and pid 8388608 was started on NVIDIA " +
+				"A100, of 8.0; all code that the program has loaded runs on both",
 		},
 		{
 			name: "PTX that is too new", code: []image.Code{with("module 1", "compute_80")}, here: func(g *gpu.DeviceInfo) {
 				*g = device(7, 5, 40*gib)
 				g.Name = "Tesla T4"
 			},
-			want: "GPU 0: module 1 (kernels a, b) and 2 others like it does not run on it: it is PTX for compute_80; here is Tesla T4, of compute capability 7.5, " +
+			want: "GPU 0: module 1 (kernels a, b) and 2 others like it does not run on it: it is PTX for compute_80; here " +
+				"is Tesla T4, of compute capability 7.5, " +
 				"and pid 8388608 was started on NVIDIA A100, of 8.0 (restore on NVIDIA A100 or a later GPU)",
 		},
 		{
-			name: "a software GPU", code: []image.Code{binary}, here: func(g *gpu.DeviceInfo) { g.PTXOnly, g.Name = true, "phos software GPU" },
-			want: "GPU 0: library 2 (kernel gemm) does not run on it: it is machine code for sm_80, which no software GPU executes, and no PTX; " +
+			name: "a software GPU", code: []image.Code{binary}, here: func(g *gpu.DeviceInfo) {
+				g.PTXOnly, g.Name = true, "phos software GPU"
+			},
+			want: "GPU 0: library 2 (kernel gemm) does not run on it: it is machine code for sm_80, which no software GPU " +
+				"executes, and no PTX; " +
 				"here is phos software GPU, of compute capability 8.0, and pid 8388608 was started on NVIDIA A100, of 8.0 " +
 				"(restore where phosd has real GPUs like NVIDIA A100, or have the program bring PTX)",
 		},
 		{
 			name: "an older major version of the driver", code: []image.Code{}, had: func(d *image.Device) { d.CUDA = 13000 },
-			want: "GPU 0: its driver serves CUDA 12.4, and pid 8388608 was started on one that serves 13.0 (install a driver that serves CUDA 13.0 or later)",
+			want: "GPU 0: its driver serves CUDA 12.4, and pid 8388608 was started on one that serves 13.0 (install a " +
+				"driver that serves CUDA 13.0 or later)",
 		},
 		{
 			name: "an older minor version of the driver", code: []image.Code{}, had: func(d *image.Device) { d.CUDA = 12080 },
-			want: "note: GPU 0: its driver serves CUDA 12.4, and pid 8388608 was started on one that serves 12.8: code that is too new for it will be refused by it",
+			want: "note: GPU 0: its driver serves CUDA 12.4, and pid 8388608 was started on one that serves 12.8: code " +
+				"that is too new for it will be refused by it",
 		},
 		{name: "a newer driver", code: []image.Code{}, had: func(d *image.Device) { d.CUDA = 11080 }},
 		{
 			name: "less memory, enough", code: []image.Code{}, here: func(g *gpu.DeviceInfo) { g.MemoryBytes = 24 * gib },
-			want: "note: GPU 0: it has 24 GiB of memory, and pid 8388608 was started with 40 GiB: what the program has fits, what it gets later may not",
+			want: "note: GPU 0: it has 24 GiB of memory, and pid 8388608 was started with 40 GiB: what the program has " +
+				"fits, what it gets later may not",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -128,10 +138,12 @@ func TestRoom(t *testing.T) {
 		{"enough", []uint64{8 * gib}, 8 * gib, ""},
 		{"enough in a moment", []uint64{0, 7 * gib, 8 * gib}, 8 * gib, ""},
 		{
-			"taken", []uint64{7*gib + 1<<29}, 9 * gib, "GPU 0: the image needs 8 GiB of its memory, and 7680 MiB of 9 GiB are free (A) " +
+			"taken", []uint64{7*gib + 1<<29}, 9 * gib, "GPU 0: the image needs 8 GiB of its memory, and 7680 MiB of 9 GiB " +
+				"are free (A) " +
 				"(end other programs that use it, or save them with pos_cli --dump; pos_cli --status lists them)",
 		},
-		{"too small", []uint64{6 * gib}, 6 * gib, "GPU 0: the image needs 8 GiB of its memory, and 6 GiB of 6 GiB are free (A) (restore on a GPU with more memory)"},
+		{"too small", []uint64{6 * gib}, 6 * gib,
+			"GPU 0: the image needs 8 GiB of its memory, and 6 GiB of 6 GiB are free (A) (restore on a GPU with more memory)"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			looks := 0

@@ -51,13 +51,15 @@ func (h *Machine) Obstacles(
 	place := root.Place()
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
-			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") + " were saved, by --target or --skip-target",
+			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") +
+				" were saved, by --target or --skip-target",
 			Remedy: "restore another generation, or take a checkpoint without these flags",
 		})
 	}
 	if m.Contained && (place.PID == 0 || proc.SameRoot(place)) {
 		found = append(found, ckpt.Obstacle{
-			Subject: "image", Reason: "the program ran in a container", Remedy: "run pos_cli in that container, or in one like it",
+			Subject: "image", Reason: "the program ran in a container", Remedy: "run pos_cli in that container, or in one " +
+				"like it",
 		})
 		return found
 	}
@@ -67,7 +69,8 @@ func (h *Machine) Obstacles(
 	}
 	if newPids && contained {
 		found = append(found, ckpt.Obstacle{
-			Subject: "--new-pids", Reason: "a program that is restored in a container has the container's pid namespace and cannot have its own",
+			Subject: "--new-pids", Reason: "a program that is restored in a container has the container's pid namespace " +
+				"and cannot have its own",
 			Remedy: "restore without --new-pids, once its pids are free there or in another container like it",
 		})
 	}
@@ -157,7 +160,8 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 	subject := fmt.Sprintf("pid %d", p.PID)
 	if p.GPU.Wire != wire.Version {
 		found = append(found, ckpt.Obstacle{
-			Subject: subject, Reason: fmt.Sprintf("its libphos.so speaks version %d, this phosd version %d", p.GPU.Wire, wire.Version),
+			Subject: subject, Reason: fmt.Sprintf("its libphos.so speaks version %d, this phosd version %d", p.GPU.Wire,
+				wire.Version),
 			Remedy: "restore with the phosd of that version",
 		})
 	}
@@ -205,7 +209,7 @@ const noticeAfter = 200 * time.Millisecond
 
 // pidCheck says how to look for a process that has a pid.
 type pidCheck struct {
-	// owner is the user of the image, who learns only about own processes.
+	// owner is the user of the image; other users' processes are not named to it.
 	owner uint32
 	place proc.Identity
 	// otherwise is the remedy that does not end the process.
@@ -296,7 +300,8 @@ func fileObstacle(as fsuid.Rights, root *rootdir.Root, saved image.SavedFile) []
 	switch {
 	case err != nil && saved.Hash == "":
 		return []ckpt.Obstacle{{
-			Subject: "file " + saved.Path, Reason: fmt.Sprintf("the program has it open, its content was not saved, and here: %v", err),
+			Subject: "file " +
+				saved.Path, Reason: fmt.Sprintf("the program has it open, its content was not saved, and here: %v", err),
 			Remedy: "copy it here",
 		}}
 	case err != nil:

@@ -85,14 +85,26 @@ func TestObstacles(t *testing.T) {
 		newPids bool
 	}{
 		{name: "none", spoil: func(*Machine, *image.Manifest) {}},
-		{name: "partial", spoil: func(_ *Machine, m *image.Manifest) { m.Kinds = []string{"cuda_event"} }, says: "only cuda_event"},
+		{name: "partial", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Kinds = []string{"cuda_event"}
+		}, says: "only cuda_event"},
 		{name: "no CPU half", spoil: func(h *Machine, _ *image.Manifest) { h.CPU = nil }, says: "built without checkpoints"},
-		{name: "no CRIU", spoil: func(h *Machine, _ *image.Manifest) { h.CPU = &cpu{err: errors.New("it is too old")} }, says: "too old"},
-		{name: "arch", spoil: func(_ *Machine, m *image.Manifest) { m.Host.Arch = "aarch64" }, says: "that of the program is aarch64"},
-		{name: "wire", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[0].GPU.Wire++ }, says: "libphos.so speaks version"},
-		{name: "fewer GPUs", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs = nil }, says: "it saw 1 GPUs, and here are 0"},
+		{name: "no CRIU", spoil: func(h *Machine, _ *image.Manifest) {
+			h.CPU = &cpu{err: errors.New("it is too old")}
+		}, says: "too old"},
+		{name: "arch", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Host.Arch = "aarch64"
+		}, says: "that of the program is aarch64"},
+		{name: "wire", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Processes[0].GPU.Wire++
+		}, says: "libphos.so speaks version"},
+		{name: "fewer GPUs", spoil: func(h *Machine, _ *image.Manifest) {
+			h.GPUs = nil
+		}, says: "it saw 1 GPUs, and here are 0"},
 		{name: "more GPUs", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs = append(h.GPUs, device(7, 0, 1)) }},
-		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(9, 0, 1000) }, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; this image does not say which code"},
+		{name: "capability", spoil: func(h *Machine, _ *image.Manifest) {
+			h.GPUs[0] = device(9, 0, 1000)
+		}, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; this image does not say which code"},
 		{name: "more memory", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(8, 9, 1001) }},
 		{name: "pid", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, says: "it is taken: "},
 		{name: "pid of another user", spoil: func(_ *Machine, m *image.Manifest) {
@@ -102,17 +114,32 @@ func TestObstacles(t *testing.T) {
 		{name: "pid of its own", spoil: func(_ *Machine, m *image.Manifest) {
 			m.Processes[1].PID, m.Processes[1].Inner = os.Getpid(), free+2
 		}},
-		{name: "zombie", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = ended(t) }, says: "zombie until its parent"},
-		{name: "no file", spoil: func(_ *Machine, m *image.Manifest) { m.Files[0].Path += "-gone" }, says: "its content was not saved"},
-		{name: "no file, saved", spoil: func(_ *Machine, m *image.Manifest) { m.Files[0].Path += "-gone"; m.Files[0].Hash = "00" }},
+		{name: "zombie", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Processes[1].PID = ended(t)
+		}, says: "zombie until its parent"},
+		{name: "no file", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Files[0].Path += "-gone"
+		}, says: "its content was not saved"},
+		{name: "no file, saved", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Files[0].Path += "-gone"
+			m.Files[0].Hash = "00"
+		}},
 		{name: "no directory", spoil: func(_ *Machine, m *image.Manifest) {
 			m.Files[0].Path += "-gone/file"
 			m.Files[0].Hash = "00"
 		}, says: "-gone: "},
-		{name: "short file", spoil: func(_ *Machine, m *image.Manifest) { m.Files[0].Bytes = 101 }, says: "it is 100 bytes long, and was 101"},
-		{name: "short file, saved", spoil: func(_ *Machine, m *image.Manifest) { m.Files[0].Bytes = 101; m.Files[0].Hash = "00" }},
+		{name: "short file", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Files[0].Bytes = 101
+		}, says: "it is 100 bytes long, and was 101"},
+		{name: "short file, saved", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Files[0].Bytes = 101
+			m.Files[0].Hash = "00"
+		}},
 		{name: "long file", spoil: func(_ *Machine, m *image.Manifest) { m.Files[0].Bytes = 99 }},
-		{name: "library", spoil: func(_ *Machine, m *image.Manifest) { m.Files[0].Path += "-gone"; m.Files[0].Library = true }},
+		{name: "library", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Files[0].Path += "-gone"
+			m.Files[0].Library = true
+		}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			here, m := machine(), saved(t)

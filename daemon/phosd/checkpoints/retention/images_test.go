@@ -199,7 +199,9 @@ func TestStays(t *testing.T) {
 	l.look(0)
 	l.look(time.Hour)
 	// The pid in the last name is root's process and not the user's.
-	before = slices.DeleteFunc(before, func(name string) bool { return name == fmt.Sprintf("job-%d-20300102T030405", os.Getpid()) })
+	before = slices.DeleteFunc(before, func(name string) bool {
+		return name == fmt.Sprintf("job-%d-20300102T030405", os.Getpid())
+	})
 	if got := l.left(); !slices.Equal(got, before) || l.removed[Age] != 1 {
 		t.Errorf("got %q, want %q; removed %v", got, before, l.removed)
 	}

@@ -89,7 +89,10 @@ func TestAnswers(t *testing.T) {
 			want   error
 			says   string
 		}{
-			{"busy", func(send func(*api.SaveEvent)) error { send(busy("a call is in flight")); return nil }, ckpt.ErrBusy, "a call is in flight"},
+			{"busy", func(send func(*api.SaveEvent)) error {
+				send(busy("a call is in flight"))
+				return nil
+			}, ckpt.ErrBusy, "a call is in flight"},
 			{"fails", func(func(*api.SaveEvent)) error { return errWorker }, nil, errWorker.Error()},
 			{"not permitted", func(func(*api.SaveEvent)) error { return api.ErrNotPermitted }, api.ErrNotPermitted, "worker"},
 		} {
@@ -166,7 +169,8 @@ func TestCanceledCommand(t *testing.T) {
 		return finished(name, send)
 	}}
 	d, _ := w.serve(t)
-	if err := errors.Join(d.Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}), d.Quiesce(t.Context(), time.Minute)); err != nil {
+	if err := errors.Join(d.Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}),
+		d.Quiesce(t.Context(), time.Minute)); err != nil {
 		t.Fatal(err)
 	}
 	errWhy := errors.New("why")

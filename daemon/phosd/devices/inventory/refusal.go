@@ -46,7 +46,8 @@ func Refusals(found *Inventory, failed error) (refused []*Refusal) {
 	case errors.Is(failed, ErrNoDriver):
 		return []*Refusal{{
 			GPU: -1, Kind: ErrNoDriver, Reason: failed.Error(),
-			Remedy: "install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1",
+			Remedy: "install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli " +
+				"--start --gpus soft:1",
 		}}
 	case failed != nil || found == nil:
 		return nil

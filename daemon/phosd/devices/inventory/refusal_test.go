@@ -41,15 +41,21 @@ func TestRefusals(t *testing.T) {
 			says: []string{"no NVIDIA driver: libnvidia-ml.so.1 is not found", "install", "--gpus soft:1"},
 		},
 		{
-			name: "an 11.x driver", found: machine(func(v *inventory.Inventory) { v.DriverVersion, v.CUDAVersion = "470.82.01", 11040 }), kind: inventory.ErrOldDriver,
+			name: "an 11.x driver", found: machine(func(v *inventory.Inventory) {
+				v.DriverVersion, v.CUDAVersion = "470.82.01", 11040
+			}), kind: inventory.ErrOldDriver,
 			says: []string{"driver 470.82.01 serves CUDA 11.4", "cuMemMap", "525"},
 		},
 		{
 			name: "an old driver that does not say what it serves", kind: inventory.ErrOldDriver, says: []string{"driver 418.67;"},
 			found: machine(func(v *inventory.Inventory) { v.DriverVersion, v.CUDAVersion = "418.67", 0 }),
 		},
-		{name: "a driver that says nothing", found: machine(func(v *inventory.Inventory) { v.DriverVersion, v.CUDAVersion = "", 0 })},
-		{name: "the oldest that is served", found: machine(func(v *inventory.Inventory) { v.DriverVersion, v.CUDAVersion = "525.60.13", 12000 })},
+		{name: "a driver that says nothing", found: machine(func(v *inventory.Inventory) {
+			v.DriverVersion, v.CUDAVersion = "", 0
+		})},
+		{name: "the oldest that is served", found: machine(func(v *inventory.Inventory) {
+			v.DriverVersion, v.CUDAVersion = "525.60.13", 12000
+		})},
 		{
 			name: "no GPUs", found: machine(func(v *inventory.Inventory) { v.GPUs = nil }), kind: inventory.ErrNoGPUs,
 			says: []string{"550.54.15 knows no GPU", "dmesg"},
@@ -58,11 +64,16 @@ func TestRefusals(t *testing.T) {
 			name: "MIG", found: machine(func(v *inventory.Inventory) { v.GPUs[0].MIG = &yes }), kind: inventory.ErrMIG,
 			says: []string{"GPU 0 (A, 00000000:01:00.0) is in MIG mode", "nvidia-smi -i 0 -mig 0"},
 		},
-		{name: "prohibited", found: machine(mode(inventory.ModeProhibited)), kind: inventory.ErrComputeMode, says: []string{"Prohibited", "nvidia-smi -i 0 -c DEFAULT"}},
-		{name: "exclusive", found: machine(mode(inventory.ModeExclusiveProcess)), kind: inventory.ErrComputeMode, says: []string{"Exclusive_Process", "-c DEFAULT"}},
-		{name: "exclusive, the old one", found: machine(mode(inventory.ModeExclusiveThread)), kind: inventory.ErrComputeMode, says: []string{"Exclusive_Thread"}},
+		{name: "prohibited", found: machine(mode(inventory.ModeProhibited)), kind: inventory.ErrComputeMode,
+			says: []string{"Prohibited", "nvidia-smi -i 0 -c DEFAULT"}},
+		{name: "exclusive", found: machine(mode(inventory.ModeExclusiveProcess)), kind: inventory.ErrComputeMode,
+			says: []string{"Exclusive_Process", "-c DEFAULT"}},
+		{name: "exclusive, the old one", found: machine(mode(inventory.ModeExclusiveThread)),
+			kind: inventory.ErrComputeMode, says: []string{"Exclusive_Thread"}},
 		{
-			name: "lost", found: machine(func(v *inventory.Inventory) { v.GPUs[1].Lost = "GPU is lost" }), kind: inventory.ErrLost,
+			name: "lost", found: machine(func(v *inventory.Inventory) {
+				v.GPUs[1].Lost = "GPU is lost"
+			}), kind: inventory.ErrLost,
 			says: []string{"GPU 1 (B) is lost: GPU is lost", "--gpu-reset"},
 		},
 	} {

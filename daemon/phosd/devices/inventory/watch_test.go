@@ -17,7 +17,9 @@ const roleVariable = "PHOS_TEST_INVENTORY"
 
 func TestMain(m *testing.M) {
 	if role := os.Getenv(roleVariable); role != "" {
-		if err := inventory.Serve(func() (inventory.Source, error) { return openRole(role) }, os.Stdin, os.Stdout); err != nil {
+		if err := inventory.Serve(func() (inventory.Source, error) {
+			return openRole(role)
+		}, os.Stdin, os.Stdout); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}

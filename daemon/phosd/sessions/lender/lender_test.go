@@ -197,7 +197,8 @@ func many(t *testing.T) uint64 {
 	}
 	t.Cleanup(func() { _ = unix.Munmap(memory) })
 	for i := range maxParts + 1 {
-		if err := unix.Mprotect(memory[2*i*pageBytes:(2*i+1)*pageBytes], unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC); err != nil {
+		if err := unix.Mprotect(memory[2*i*pageBytes:(2*i+1)*pageBytes],
+			unix.PROT_READ|unix.PROT_WRITE|unix.PROT_EXEC); err != nil {
 			t.Fatal(err)
 		}
 	}

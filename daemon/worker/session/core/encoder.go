@@ -86,7 +86,7 @@ func (nothing) Poison(error)                               {}
 type Decoder struct {
 	In     *saved.Session
 	Images []Image
-	// Instantiate and Settle run when all objects are there: first the former, which make executables
+	// Instantiate and Finish run when all objects are there: first the former, which make executables
 	// ready, then the latter, which set attributes of functions and peer access.
 	Instantiate, Finish []func() error
 }

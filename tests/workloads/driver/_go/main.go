@@ -96,7 +96,8 @@ func cubes(context uint64, n int) error {
 	cu("cuModuleLoadData", moduleAt, uintptr(unsafe.Pointer(text)))
 	cu("cuModuleGetFunction", functionAt, uintptr(*module), uintptr(unsafe.Pointer(name)))
 	cu("cuMemAlloc_v2", memoryAt, uintptr(4*n))
-	if code := C.launch(symbol("cuLaunchKernel"), C.ulong(*function), C.uint((n+63)/64), 64, C.ulong(*memory), C.uint(n)); code != 0 {
+	if code := C.launch(symbol("cuLaunchKernel"), C.ulong(*function), C.uint((n+63)/64), 64, C.ulong(*memory),
+		C.uint(n)); code != 0 {
 		return fmt.Errorf("cuLaunchKernel: error %d", code)
 	}
 	got := C.calloc(C.size_t(n), 4)

@@ -52,7 +52,9 @@ func full(index int) *dgxa100.Device {
 	d.GetTemperatureFunc = func(nvml.TemperatureSensors) (uint32, nvml.Return) { return 41, yes }
 	d.GetPowerUsageFunc = func() (uint32, nvml.Return) { return 61_250, yes }
 	d.GetEnforcedPowerLimitFunc = func() (uint32, nvml.Return) { return 400_000, yes }
-	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) { return nvml.Utilization{Gpu: 93, Memory: 40}, yes }
+	d.GetUtilizationRatesFunc = func() (nvml.Utilization, nvml.Return) {
+		return nvml.Utilization{Gpu: 93, Memory: 40}, yes
+	}
 	d.GetComputeModeFunc = func() (nvml.ComputeMode, nvml.Return) { return nvml.COMPUTEMODE_DEFAULT, yes }
 	d.GetEccModeFunc = func() (nvml.EnableState, nvml.EnableState, nvml.Return) { return nvml.FEATURE_ENABLED, 1, yes }
 	d.GetTotalEccErrorsFunc = func(nvml.MemoryErrorType, nvml.EccCounterType) (uint64, nvml.Return) { return 2, yes }
