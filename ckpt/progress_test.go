@@ -23,8 +23,15 @@ func TestProgress(t *testing.T) {
 	p.part(1, Step{"write", 3, 4})
 	p.phase("drain") // an attempt after one that failed
 	want := []Step{
-		{"copy", 1, 10}, {"copy", 3, 30}, {"drain", 0, 0}, {"cut", 0, 0}, {"cut", 5, 6},
-		{"write", 0, 0}, {"write", 1, 2}, {"write", 4, 6}, {"drain", 0, 0},
+		{"copy", 1, 10},
+		{"copy", 3, 30},
+		{"drain", 0, 0},
+		{"cut", 0, 0},
+		{"cut", 5, 6},
+		{"write", 0, 0},
+		{"write", 1, 2},
+		{"write", 4, 6},
+		{"drain", 0, 0},
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)

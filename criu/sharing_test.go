@@ -117,8 +117,10 @@ func TestNoticeOfOtherUser(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer images.Close()
-	for uid, want := range map[uint32]string{0: fmt.Sprintf("pid %d (sleep) writes it", pid),
-		ordinary: "a process of another user writes it"} {
+	for uid, want := range map[uint32]string{
+		0:        fmt.Sprintf("pid %d (sleep) writes it", pid),
+		ordinary: "a process of another user writes it",
+	} {
 		if uid != 0 {
 			for at := dir; at != os.TempDir() && at != "/"; at = filepath.Dir(at) {
 				if err := os.Chmod(at, 0o755); err != nil {

@@ -14,8 +14,13 @@ func TestChooseKinds(t *testing.T) {
 	}{
 		{"everything", nil, nil, nil, false},
 		{"one", []string{"cuda_event"}, nil, []string{"cuda_event"}, false},
-		{"in any order, twice", []string{"cuda_var", "cuda_module", "cuda_var"}, nil, []string{"cuda_module", "cuda_var"},
-			false},
+		{
+			"in any order, twice",
+			[]string{"cuda_var", "cuda_module", "cuda_var"},
+			nil,
+			[]string{"cuda_module", "cuda_var"},
+			false,
+		},
 		{"all by name", slices.Clone(StateKinds), nil, nil, false},
 		{"all but two", nil, []string{"cuda_memory", "cuda_var"}, []string{
 			"cuda_context", "cuda_module", "cuda_function", "cuda_device", "cuda_stream", "cuda_event",

@@ -193,8 +193,10 @@ func TestLeftovers(t *testing.T) {
 	d := initDir(t, path)
 	put(t, d, small(1))
 	empty := filepath.Join(packsName, packName(newID()))
-	for _, name := range []string{empty, "generations/000002", "tmp/commit",
-		filepath.Join(tmpName, newID().String()+packSuffix)} {
+	for _, name := range []string{
+		empty, "generations/000002", "tmp/commit",
+		filepath.Join(tmpName, newID().String()+packSuffix),
+	} {
 		overwrite(t, filepath.Join(path, name), nil)
 	}
 	check(t, d, 1, small(1))

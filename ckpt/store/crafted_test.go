@@ -70,8 +70,10 @@ func TestCraftedPacks(t *testing.T) {
 		{"no index", nil, huge, nil},
 		{"more entries than numbers", nil, 1 << 20, sealedEnd(nil, image.Trailer{Index: 64, Entries: math.MaxUint64})},
 		{"a record of a whole chunk", record(image.ChunkBytes, image.ChunkBytes, image.Raw), 1 << 10, nil},
-		{"a frame of a whole chunk", append(record(image.ChunkBytes, image.SumBytes+100, image.Zstd), make([]byte, 200)...),
-			1 << 10, nil},
+		{
+			"a frame of a whole chunk", append(record(image.ChunkBytes, image.SumBytes+100, image.Zstd), make([]byte, 200)...),
+			1 << 10, nil,
+		},
 		{"a place of a whole chunk", nil, 1 << 20, sealedEnd(image.AppendPlace(nil, image.Place{
 			Hash: image.Hash{1}, Offset: 128, StoredBytes: image.ChunkBytes, ContentBytes: image.ChunkBytes,
 		}), image.Trailer{Index: 1<<20 - image.TrailerBytes - image.IndexEntryBytes, Entries: 1})},

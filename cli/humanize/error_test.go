@@ -25,8 +25,10 @@ func TestError(t *testing.T) {
 		strings.Repeat("x", 1<<20), strings.Repeat("a b ", 1<<18), strings.Repeat(`"`, 1<<16), strings.Repeat("é", 1<<16),
 		strings.Repeat("\\", 1<<16),
 	} {
-		for _, form := range []string{"--nodes takes N, not %q; want a number", "jobs.csv:3: got %q",
-			"open %v: file name too long"} {
+		for _, form := range []string{
+			"--nodes takes N, not %q; want a number", "jobs.csv:3: got %q",
+			"open %v: file name too long",
+		} {
 			if strings.Contains(form, "%v") && strings.ContainsAny(value, " ") {
 				continue
 			}

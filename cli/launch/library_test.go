@@ -101,8 +101,10 @@ func TestShellCode(t *testing.T) {
 		environment []string
 		want        []string
 	}{
-		{nil, []string{"LD_LIBRARY_PATH=" + root + "/bin/lib\n", "NUMBA_CUDA_DRIVER=" + root + "/bin/lib/libcuda.so.1\n",
-			"CUPY_COMPILE_WITH_PTX=1\n", "USE_LIBUV=0\n"}},
+		{nil, []string{
+			"LD_LIBRARY_PATH=" + root + "/bin/lib\n", "NUMBA_CUDA_DRIVER=" + root + "/bin/lib/libcuda.so.1\n",
+			"CUPY_COMPILE_WITH_PTX=1\n", "USE_LIBUV=0\n",
+		}},
 		{[]string{"LD_LIBRARY_PATH=/a:/b"}, []string{"LD_LIBRARY_PATH=" + root + "/bin/lib:/a:/b\n"}},
 	} {
 		// printf instead of env: the library here is empty and cannot be preloaded.

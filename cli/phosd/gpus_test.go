@@ -32,8 +32,10 @@ func TestSubstitute(t *testing.T) {
 		{"no cgo", cudadrv.ErrNoCgo, nil, ""},
 		{"a GPU without a driver", absent, []string{"PCI device 0000:3b:00.0"}, "PCI device 0000:3b:00.0"},
 		{"a driver that fails", failing, nil, "CUDA_ERROR_UNKNOWN"},
-		{"a driver without GPUs", fmt.Errorf("%w: cuInit: %w", cudadrv.ErrLibrary, abi.NoDevice), nil,
-			"CUDA_ERROR_NO_DEVICE"},
+		{
+			"a driver without GPUs", fmt.Errorf("%w: cuInit: %w", cudadrv.ErrLibrary, abi.NoDevice), nil,
+			"CUDA_ERROR_NO_DEVICE",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var log bytes.Buffer

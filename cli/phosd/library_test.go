@@ -17,8 +17,10 @@ func TestLibraryPath(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, file := range []string{"phos/libphos.so", "installed/libphos.so", "driver/libcuda.so.580",
-		"place/libcuda.so.1"} {
+	for _, file := range []string{
+		"phos/libphos.so", "installed/libphos.so", "driver/libcuda.so.580",
+		"place/libcuda.so.1",
+	} {
 		if err := os.WriteFile(at(file), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -40,8 +42,10 @@ func TestLibraryPath(t *testing.T) {
 	list := func(folders ...string) string { return strings.Join(folders, ":") }
 	for _, test := range []struct{ name, told, named, want string }{
 		{"nothing is told", "", "", found},
-		{"the driver behind ours", list(at("phos/lib"), at("installed"), at("empty"), at("driver")), "",
-			list(at("empty"), at("driver"))},
+		{
+			"the driver behind ours", list(at("phos/lib"), at("installed"), at("empty"), at("driver")), "",
+			list(at("empty"), at("driver")),
+		},
 		{"only ours", at("phos/lib"), "", found},
 		{"places that depend on where this is", list("", "lib", at("driver")), "", at("driver")},
 		{"a driver that was named", "", at("driver", "libcuda.so.1"), at("driver")},

@@ -115,10 +115,14 @@ func TestDumpRefuses(t *testing.T) {
 		{"--dump --dir /x --pid 7 --budget much", "is no size"},
 		{"--dump --dir /x --pid 7 --deadline -1s", "in the past"},
 		{"--restore", "name the image's directory"},
-		{"--restore --dir /x --generation first",
-			`--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`},
-		{"--dump --dir /x --pid 7 --compress=perhaps",
-			`--compress takes true or false (compress the data that is written), not "perhaps"`},
+		{
+			"--restore --dir /x --generation first",
+			`--generation takes N (the Nth generation; 0: the newest), not "first"; see: pos_cli help restore`,
+		},
+		{
+			"--dump --dir /x --pid 7 --compress=perhaps",
+			`--compress takes true or false (compress the data that is written), not "perhaps"`,
+		},
 		{"--dump --dir /x --pid", "--pid needs its PID (pid of the program)"},
 		{"--dump --colour", "there is no flag --colour; see: pos_cli help dump"},
 		{"--pre-restore", "name the image's directory"},
@@ -228,8 +232,10 @@ func TestTrace(t *testing.T) {
 		arguments []string
 		stdout    string
 	}{
-		{[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir},
-			"pid 7 is traced into " + dir + "/one.jsonl\n"},
+		{
+			[]string{"--trace-resource", "--subaction", "start", "--pid", "7", "--dir", dir},
+			"pid 7 is traced into " + dir + "/one.jsonl\n",
+		},
 		{[]string{"--trace-resource", "--subaction", "stop", "--pid", "7"}, "the trace of pid 7 has ended, after 7 calls\n"},
 	} {
 		var stdout, stderr bytes.Buffer

@@ -24,8 +24,10 @@ func TestImageCheck(t *testing.T) {
 		status         int
 		stdout, stderr string
 	}{
-		{"good", "image check " + dir, nil, 2, exitDone,
-			dir + ", generation 2: it can be restored here; its contents were not read (pos_cli image verify reads them)\n", ""},
+		{
+			"good", "image check " + dir, nil, 2, exitDone,
+			dir + ", generation 2: it can be restored here; its contents were not read (pos_cli image verify reads them)\n", "",
+		},
 		{
 			"harmless", "image check " + dir + " --generation 1",
 			[]*api.Obstacle{harmless},
@@ -40,8 +42,12 @@ func TestImageCheck(t *testing.T) {
 			"kernel: tracks no dirty pages (a restore is possible)\npid 7: it is taken: ?[31mvi; end that process\n",
 			"pos_cli image check: " + dir + ", generation 2: it cannot be restored here\n",
 		},
-		{"as JSON", "image check --json " + dir, []*api.Obstacle{taken}, 2, exitFailed, `"restorable": false`,
-			"it cannot be restored here"},
+		{
+			"as JSON", "image check --json " + dir,
+			[]*api.Obstacle{taken},
+			2, exitFailed, `"restorable": false`,
+			"it cannot be restored here",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			server := &fakePhosd{

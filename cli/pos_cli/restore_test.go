@@ -153,16 +153,41 @@ func TestRestore(t *testing.T) {
 		script, input string
 		want          outcome
 	}{
-		{"pipes", []image.Endpoint{in, out, fail, elsewhere}, [3]uint32{1, 2, 3}, "cat; echo wrong >&2; exit 7", "a\nb\n",
-			outcome{7, "a\nb\n", "wrong\n", ""}},
-		{"much", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, "head -c 3000000 /dev/zero | tr '\\0' x | wc -c", "",
-			outcome{0, "3000000\n", "", ""}},
-		{"terminal", []image.Endpoint{tty}, [3]uint32{1, 1, 1}, "test -t 0 && read a && stty size && echo $a", "hello\n",
-			outcome{0, "hello\r\n33 77\r\nhello\r\n", "", ""}},
-		{"terminal, piped into another", []image.Endpoint{tty, out}, [3]uint32{1, 2, 1},
-			"stty -echo; echo out; echo log >&2", "", outcome{0, "out\n", "log\r\n", ""}},
-		{"end of input at a terminal", []image.Endpoint{tty}, [3]uint32{1, 1, 1}, "stty -echo; cat; exit 4", "",
-			outcome{4, "", "", ""}},
+		{
+			"pipes",
+			[]image.Endpoint{in, out, fail, elsewhere},
+			[3]uint32{1, 2, 3},
+			"cat; echo wrong >&2; exit 7", "a\nb\n",
+			outcome{7, "a\nb\n", "wrong\n", ""},
+		},
+		{
+			"much",
+			[]image.Endpoint{in, out},
+			[3]uint32{1, 2, 0},
+			"head -c 3000000 /dev/zero | tr '\\0' x | wc -c", "",
+			outcome{0, "3000000\n", "", ""},
+		},
+		{
+			"terminal",
+			[]image.Endpoint{tty},
+			[3]uint32{1, 1, 1},
+			"test -t 0 && read a && stty size && echo $a", "hello\n",
+			outcome{0, "hello\r\n33 77\r\nhello\r\n", "", ""},
+		},
+		{
+			"terminal, piped into another",
+			[]image.Endpoint{tty, out},
+			[3]uint32{1, 2, 1},
+			"stty -echo; echo out; echo log >&2", "",
+			outcome{0, "out\n", "log\r\n", ""},
+		},
+		{
+			"end of input at a terminal",
+			[]image.Endpoint{tty},
+			[3]uint32{1, 1, 1},
+			"stty -echo; cat; exit 4", "",
+			outcome{4, "", "", ""},
+		},
 		{"socket", []image.Endpoint{socket}, [3]uint32{0, 5, 0}, "echo journal", "", outcome{0, "journal\n", "", ""}},
 		{"killed", nil, [3]uint32{}, "kill -9 $$", "", outcome{128 + 9, "", "", ""}},
 		{"signal", []image.Endpoint{in, out}, [3]uint32{1, 2, 0}, fmt.Sprintf("trap 'echo got; exit 5' TERM; read a; "+
@@ -230,10 +255,13 @@ func TestRestoreFails(t *testing.T) {
 			<-stream.Context().Done()
 			return stream.Context().Err()
 		}},
-		{"connection closed", "pid 12 keeps running without pos_cli: phosd closed", restoreOptions{},
+		{
+			"connection closed", "pid 12 keeps running without pos_cli: phosd closed",
+			restoreOptions{},
 			func(stream restoreStream) error {
 				return stream.Send(running)
-			}},
+			},
+		},
 		{"no such generation", "9", restoreOptions{generation: 9}, nil},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -273,7 +301,8 @@ func TestRestoreDetached(t *testing.T) {
 func TestPreRestore(t *testing.T) {
 	server := &fakePhosd{
 		preRestore: func(request *api.PreRestoreRequest, _ []*os.File,
-			stream grpc.ServerStreamingServer[api.RestoreEvent]) error {
+			stream grpc.ServerStreamingServer[api.RestoreEvent],
+		) error {
 			if request.GetCancel() {
 				return nil
 			}

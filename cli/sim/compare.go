@@ -92,8 +92,10 @@ func (g *grid) check(given map[string]bool) error {
 			"with --jobs",
 			"the jobs come from the file; without it, they are generated",
 		},
-		{"format beside processors-per-gpu", generated, "without --jobs",
-			"it describes a file of jobs, and these are generated"},
+		{
+			"format beside processors-per-gpu", generated, "without --jobs",
+			"it describes a file of jobs, and these are generated",
+		},
 	}
 	if generated {
 		rules = append(rules, g.generate.rules("generate")...)

@@ -72,8 +72,10 @@ func (g *flagContext) profileRules() []rule {
 			where,
 			why,
 		},
-		{"cost cost-share tier models model reference type-speeds no-grow restart-cost contention pack ignore-weights",
-			true, where, why},
+		{
+			"cost cost-share tier models model reference type-speeds no-grow restart-cost contention pack ignore-weights",
+			true, where, why,
+		},
 		{"events", true, where, why},
 		{"job-mtbf retries node-mtbf node-repair node-events estimate-error", true, where, why},
 		{"round", g.Profile == "tiresias", where, "it decides at every event; --profile blox has rounds"},

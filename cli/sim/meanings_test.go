@@ -41,8 +41,10 @@ func TestPriorities(t *testing.T) {
 			t.Errorf("%s: %v", order, err)
 			continue
 		}
-		for _, want := range []string{"order " + order + " ", "priority", "job 9: 3", "drf, priority, quota, gavel",
-			"--ignore-priority"} {
+		for _, want := range []string{
+			"order " + order + " ", "priority", "job 9: 3", "drf, priority, quota, gavel",
+			"--ignore-priority",
+		} {
 			if !strings.Contains(err.Error(), want) {
 				t.Errorf("%s: %q does not contain %q", order, err, want)
 			}

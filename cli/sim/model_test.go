@@ -279,8 +279,10 @@ func TestRefusedModels(t *testing.T) {
 			"--model common",
 			[]string{"order optimus", "--model measured", "job 7", "1 to 4 GPUs", `"mine"`, "--model common"},
 		},
-		{"--nodes 1 --gpus-per-node 4 --order pollux --model measured --jobs " + rigid, "--models " + models,
-			[]string{"--models"}},
+		{
+			"--nodes 1 --gpus-per-node 4 --order pollux --model measured --jobs " + rigid, "--models " + models,
+			[]string{"--models"},
+		},
 	} {
 		for _, verbOf := range []string{"run ", "compare "} {
 			_, err := say(context.Background(), strings.Fields(verbOf+test.line)...)

@@ -43,8 +43,10 @@ func example() (*api.StatusReply, time.Time) {
 					Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
 					Progress: &api.Progress{
 						CallsMade: 12, CallsCompleted: 11, PendingCall: "cuStreamSynchronize", PendingStream: 3,
-						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*api.DeviceMemory{{Gpu: 0, Bytes: 3 << 29},
-							{Gpu: 1}},
+						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*api.DeviceMemory{
+							{Gpu: 0, Bytes: 3 << 29},
+							{Gpu: 1},
+						},
 					},
 				},
 			},

@@ -86,8 +86,10 @@ func number(name string, lookup func() (string, error)) (uint32, error) {
 // starts, because they need not exist where a file is checked.
 func (a Access) check() error {
 	if a.Mode&0o600 != 0o600 {
-		return &SettingError{"access.mode", fmt.Sprintf("%04o", uint32(a.Mode)),
-			"root must be able to read and write: 0600 at least"}
+		return &SettingError{
+			"access.mode", fmt.Sprintf("%04o", uint32(a.Mode)),
+			"root must be able to read and write: 0600 at least",
+		}
 	}
 	return nil
 }

@@ -29,8 +29,10 @@ func TestTextIsAFile(t *testing.T) {
 
 func TestWrongFilesNameTheirLine(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
-		{"unknown key", "gpus = \"auto\"\ngpu = 1\n",
-			"f.toml:2:1: unknown key gpu; the keys are gpus.offer, gpus.driver, gpus.exclusive, socket"},
+		{
+			"unknown key", "gpus = \"auto\"\ngpu = 1\n",
+			"f.toml:2:1: unknown key gpu; the keys are gpus.offer, gpus.driver, gpus.exclusive, socket",
+		},
 		{"unknown nested key", "[sessions]\n\nper_group = 1\n", "f.toml:3:1: unknown key sessions.per_group"},
 		{"wrong type", "socket = 7\n", "f.toml:1:10: socket: it is a whole number, and must be text"},
 		{"neither name nor table", "gpus = 7\n", "f.toml:1:8: gpus: it is a whole number, and must be text or a table"},
@@ -43,18 +45,26 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 		{"twice", "gpus = \"auto\"\ncriu = \"\"\ngpus = \"soft:1\"\n", "f.toml:3:1: gpus: it is set a second time"},
 		{"syntax", "gpus = auto\n", "f.toml:1:"},
 		{"size", "[sessions]\narena_size = \"many\"\n", "f.toml:2:14: sessions.arena_size: \"many\" is no size"},
-		{"relative driver", "[gpus]\ndriver = \"libcuda.so.1\"\n",
-			"f.toml:2:1: gpus.driver \"libcuda.so.1\": it must be an absolute path"},
+		{
+			"relative driver", "[gpus]\ndriver = \"libcuda.so.1\"\n",
+			"f.toml:2:1: gpus.driver \"libcuda.so.1\": it must be an absolute path",
+		},
 		{"relative socket", "socket = \"phosd.sock\"\n", "f.toml:1:1: socket \"phosd.sock\": it must be an absolute path"},
 		{"level", "[log]\nlevel = \"loud\"\n", "f.toml:2:1: log.level \"loud\": it must be"},
 		{"level in a line", "gpus = \"auto\"\nlog = {level = \"loud\"}\n", "f.toml:2:1: log.level \"loud\": it must be"},
-		{"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n",
-			"f.toml:2:1: metrics.listen \"0.0.0.0:9000\": 0.0.0.0 is not a loopback address"},
-		{"occasion", "[checkpoint]\ndir = \"/c\"\non = [\"drain\", \"never\"]\n",
-			"f.toml:3:1: checkpoint.on \"drain,never\": \"never\" is no occasion"},
+		{
+			"public metrics", "[metrics]\nlisten = \"0.0.0.0:9000\"\n",
+			"f.toml:2:1: metrics.listen \"0.0.0.0:9000\": 0.0.0.0 is not a loopback address",
+		},
+		{
+			"occasion", "[checkpoint]\ndir = \"/c\"\non = [\"drain\", \"never\"]\n",
+			"f.toml:3:1: checkpoint.on \"drain,never\": \"never\" is no occasion",
+		},
 		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user \"-1\": it must be at least 1"},
-		{"more sessions than slots", "[sessions]\ntotal = 1025\n",
-			"f.toml:2:1: sessions.total \"1025\": it must be 1 to 1024"},
+		{
+			"more sessions than slots", "[sessions]\ntotal = 1025\n",
+			"f.toml:2:1: sessions.total \"1025\": it must be 1 to 1024",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			_, err := Parse("f.toml", []byte(test.text))
@@ -202,8 +212,10 @@ func TestGPUs(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]Size{"0": 0, "17": 17, "8GiB": 8 << 30, "8 G": 8 << 30, "1TiB": 1 << 40,
-		"3K": 3 << 10} {
+	for text, want := range map[string]Size{
+		"0": 0, "17": 17, "8GiB": 8 << 30, "8 G": 8 << 30, "1TiB": 1 << 40,
+		"3K": 3 << 10,
+	} {
 		var got Size
 		if err := got.UnmarshalText([]byte(text)); err != nil || got != want {
 			t.Errorf("%q is %d (%v), want %d", text, got, err, want)

@@ -147,8 +147,10 @@ func TestUsers(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", p.GetUid()), "Groups:\t \n",
-			"NoNewPrivs:\t1\n", "CapEff:\t0000000000000000\n"} {
+		for _, want := range []string{
+			fmt.Sprintf("Uid:\t%d\t%[1]d\t%[1]d\t%[1]d\n", p.GetUid()), "Groups:\t \n",
+			"NoNewPrivs:\t1\n", "CapEff:\t0000000000000000\n",
+		} {
 			if !strings.Contains(string(status), want) {
 				t.Errorf("worker %d: status lacks %q:\n%s", p.GetWorkerPid(), want, status)
 			}

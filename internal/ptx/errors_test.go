@@ -219,10 +219,14 @@ func TestModuleErrors(t *testing.T) {
 		{".version 8.0\n.target sm_90\n.address_size 32\n", "line 3, column 15: address size 32 is not supported, only 64"},
 		{head + ".alias f, g;", "line 4, column 1: directive '.alias' is not supported"},
 		{head + ".global .texref t;", "line 4, column 9: expected a type, found '.texref'"},
-		{head + ".global .b32 x;\n.global .b32 x;",
-			"line 5, column 14: duplicate declaration of 'x', first declared at line 4, column 14"},
-		{head + ".extern .global .b32 x;\n.global .b64 x;",
-			"line 5, column 14: 'x' differs from its declaration at line 4, column 22"},
+		{
+			head + ".global .b32 x;\n.global .b32 x;",
+			"line 5, column 14: duplicate declaration of 'x', first declared at line 4, column 14",
+		},
+		{
+			head + ".extern .global .b32 x;\n.global .b64 x;",
+			"line 5, column 14: 'x' differs from its declaration at line 4, column 22",
+		},
 		{head + ".global .b32 x[];", "line 4, column 14: 'x' needs a size"},
 		{head + ".global .b32 x[2] = {1, 2, 3};", "line 4, column 28: too many values for 'x'"},
 		{head + ".global .b32 x[2][2] = {{1, 2, 3}};", "line 4, column 34: too many values for a row of 'x'"},
@@ -237,17 +241,25 @@ func TestModuleErrors(t *testing.T) {
 		{head + ".global .align 3 .b32 x;", "line 4, column 16: alignment 3 is not a power of two"},
 		{head + ".global .pred x;", "line 4, column 15: a predicate cannot be in memory"},
 		{head + ".entry k(.reg .b32 x, .foo y) {ret;}", "line 4, column 23: expected '.param' or '.reg', found '.foo'"},
-		{head + ".entry k() .reqnctapercluster 2 {ret;}",
-			"line 4, column 31: directive '.reqnctapercluster' is not supported"},
+		{
+			head + ".entry k() .reqnctapercluster 2 {ret;}",
+			"line 4, column 31: directive '.reqnctapercluster' is not supported",
+		},
 		{head + ".entry k() .maxntid 0 {ret;}", "line 4, column 21: bad block dimension 0"},
-		{head + ".func f(.param .b32 a);\n.func f(.param .b64 a) {ret;}",
-			"line 5, column 7: 'f' differs from its declaration at line 4, column 7"},
-		{head + ".entry k() {ret;}\n.entry k() {ret;}",
-			"line 5, column 8: duplicate declaration of 'k', first declared at line 4, column 8"},
+		{
+			head + ".func f(.param .b32 a);\n.func f(.param .b64 a) {ret;}",
+			"line 5, column 7: 'f' differs from its declaration at line 4, column 7",
+		},
+		{
+			head + ".entry k() {ret;}\n.entry k() {ret;}",
+			"line 5, column 8: duplicate declaration of 'k', first declared at line 4, column 8",
+		},
 		{head + ".entry k() {ret;", "line 4, column 17: expected '}', found end of text"},
 		{head + "}", "line 4, column 1: unexpected '}'"},
-		{head + ".entry k() {" + strings.Repeat("{", 300) + strings.Repeat("}", 300) + "}",
-			"line 4, column 269: nested deeper than 256"},
+		{
+			head + ".entry k() {" + strings.Repeat("{", 300) + strings.Repeat("}", 300) + "}",
+			"line 4, column 269: nested deeper than 256",
+		},
 		{head + ".global .b32 x = " + strings.Repeat("(", 300), "line 4, column 146: nested deeper than 256"},
 	} {
 		_, err := Parse(test.text)

@@ -241,8 +241,11 @@ func TestDeviations(t *testing.T) {
 			"[]",
 		},
 		{"the other run ends", 101, []scheduler.Event{{Kind: scheduler.Finished, Job: 1}}, "[4]"},
-		{"the node comes back: one ends before the large job begins", 110,
-			[]scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}}, "[5]"},
+		{
+			"the node comes back: one ends before the large job begins", 110,
+			[]scheduler.Event{{Kind: scheduler.NodeUp, Node: 1}},
+			"[5]",
+		},
 		{"one is withdrawn", 115, []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 3}}, "[]"},
 	} {
 		plan, err := e.Step(step.at, step.events)

@@ -216,10 +216,14 @@ func TestCheck(t *testing.T) {
 	}{
 		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), arrive(2, 2, ""), start(2, 1, "1:0-1")}, ""},
 		{[]string{arrive(1, 1, `,"share":400`), arrive(2, 1, `,"share":600`), start(1, 1, "0:0"), start(2, 1, "0:0")}, ""},
-		{[]string{arrive(1, 1, `,"share":401`), arrive(2, 1, `,"share":600`), start(1, 1, "0:0"), start(2, 1, "0:0")},
-			"has another job"},
-		{[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), arrive(2, 2, ""), start(2, 1, "0-1:1")},
-			"GPU 1 of node 0 has another job"},
+		{
+			[]string{arrive(1, 1, `,"share":401`), arrive(2, 1, `,"share":600`), start(1, 1, "0:0"), start(2, 1, "0:0")},
+			"has another job",
+		},
+		{
+			[]string{arrive(1, 2, ""), start(1, 1, "0:0-1"), arrive(2, 2, ""), start(2, 1, "0-1:1")},
+			"GPU 1 of node 0 has another job",
+		},
 		{[]string{arrive(1, 2, ""), start(1, 1, "0:0")}, "on 1 GPUs: it takes 2"},
 		{[]string{arrive(1, 2, `,"min_gpus":1,"max_gpus":3`), start(1, 1, "0-1:0-1")}, "on 4 GPUs: it takes 1 to 3"},
 		{[]string{arrive(1, 1, ""), start(1, 1, "2:0")}, "no GPU 0 on node 2"},

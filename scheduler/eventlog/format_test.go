@@ -13,8 +13,10 @@ func TestDocument(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	words := []string{string(ForJob), string(Reallocation), string(NodeDrained), string(JobFailed), string(NodeLost),
-		string(Overtakes), Name}
+	words := []string{
+		string(ForJob), string(Reallocation), string(NodeDrained), string(JobFailed), string(NodeLost),
+		string(Overtakes), Name,
+	}
 	for _, kind := range []Kind{
 		Arrive, Reject, Hold, Admit, Promise, Start, Resume, Migrate, Grow, Shrink, Restart, Preempt, Fail, Finish, GiveUp,
 		Withdraw, Down, Up, Drain, End, Adopt, Work, Refuse, Keep, GiveBack, Cordon, Occupy, Vacate, Choose,

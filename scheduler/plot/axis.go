@@ -168,8 +168,13 @@ func logTicks(least, most float64) (ticks []plot.Tick) {
 
 // markLabel formats a time in the largest unit of which it is a multiple.
 func markLabel(d time.Duration) string {
-	for _, u := range []unit{{"years", 365 * 24 * time.Hour}, {"days", 24 * time.Hour}, {"h", time.Hour},
-		{"min", time.Minute}, {"s", time.Second}} {
+	for _, u := range []unit{
+		{"years", 365 * 24 * time.Hour},
+		{"days", 24 * time.Hour},
+		{"h", time.Hour},
+		{"min", time.Minute},
+		{"s", time.Second},
+	} {
 		if d%u.long == 0 {
 			return strconv.Itoa(int(d/u.long)) + " " + u.name
 		}

@@ -516,8 +516,15 @@ func TestGanttFiles(t *testing.T) {
 
 // TestLogTicks checks that logarithmic axes of any range have enough labels, and not too many.
 func TestLogTicks(t *testing.T) {
-	for _, span := range [][2]float64{{1, 100}, {30, 3600}, {60, 86400}, {600, 6 * 3600}, {.01, 1}, {3600, 30 * 86400},
-		{1, 365 * 86400}} {
+	for _, span := range [][2]float64{
+		{1, 100},
+		{30, 3600},
+		{60, 86400},
+		{600, 6 * 3600},
+		{.01, 1},
+		{3600, 30 * 86400},
+		{1, 365 * 86400},
+	} {
 		labels, last := 0, ""
 		for _, tick := range logTicks(math.Log(span[0]), math.Log(span[1])) {
 			if tick.Label != "" {

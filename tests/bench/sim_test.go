@@ -37,8 +37,11 @@ type simulated struct {
 func measureSim(t *testing.T, b *bench) (rows []row) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	for _, s := range []simulated{
-		{"las", 1250, 0.9, 1, 1}, {"las", 1250, 1.2, 1, 5}, {"las", 12, 1.2, 1, 10},
-		{"optimus", 12, 0.9, 10, 5}, {"gavel", 12, 0.9, 10, 5},
+		{"las", 1250, 0.9, 1, 1},
+		{"las", 1250, 1.2, 1, 5},
+		{"las", 12, 1.2, 1, 10},
+		{"optimus", 12, 0.9, 10, 5},
+		{"gavel", 12, 0.9, 10, 5},
 	} {
 		jobs := s.jobs(t, b.jobs/s.share)
 		took, r := simulate(t, s.discipline(t), s.nodes, jobs)

@@ -149,8 +149,10 @@ func TestSpoiltFiles(t *testing.T) {
 // what to do, but nothing of the code that calls return.
 func (r *fixture) toldOnce(text, pack string) {
 	r.t.Helper()
-	for _, want := range []string{"the image " + r.job.Image + " is damaged", filepath.Base(pack), "--generation N",
-		"pos_cli image verify"} {
+	for _, want := range []string{
+		"the image " + r.job.Image + " is damaged", filepath.Base(pack), "--generation N",
+		"pos_cli image verify",
+	} {
 		if strings.Count(text, want) != 1 {
 			r.t.Errorf("%q, want %q in it, once", text, want)
 		}

@@ -9,8 +9,10 @@ import (
 // TestCalls runs the programs that each check a group of less common calls of frameworks.
 func TestCalls(t *testing.T) {
 	daemon := harness.Start(t, "--gpus=soft:2")
-	for _, name := range []string{"memops", "ipc", "peers", "batch", "orphan", "attributes", "synchrony", "copysync",
-		"initial", "bounds"} {
+	for _, name := range []string{
+		"memops", "ipc", "peers", "batch", "orphan", "attributes", "synchrony", "copysync",
+		"initial", "bounds",
+	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "peers" {
 				daemon.NeedGPUs(t, 2)

@@ -276,10 +276,14 @@ func TestSilentDriver(t *testing.T) {
 	b := openBackend(t)
 	for want, image := range map[string]gpu.Image{
 		"the code is for sm_90 does not run on GPU 0": {Cubin: machineCode(90)},
-		"the code is for sm_90 (it holds PTX of 12.0) does not run on GPU 0": {Cubin: machineCode(90),
-			Holds: "PTX of 12.0"},
-		"the code has no PTX (it holds nothing of use) does not run on GPU 0, ": {Whole: machineCode(80),
-			Holds: "nothing of use"},
+		"the code is for sm_90 (it holds PTX of 12.0) does not run on GPU 0": {
+			Cubin: machineCode(90),
+			Holds: "PTX of 12.0",
+		},
+		"the code has no PTX (it holds nothing of use) does not run on GPU 0, ": {
+			Whole: machineCode(80),
+			Holds: "nothing of use",
+		},
 	} {
 		_, err := b.context.LoadModule(image, gpu.LoadOptions{})
 		if !errors.Is(err, abi.NoBinaryForGPU) || !strings.Contains(err.Error(), want) {

@@ -30,31 +30,51 @@ func TestRefused(t *testing.T) {
 		nvml bool
 		want string
 	}{
-		{"no entry points", "BARE", false,
-			`no usable GPU driver: .*/libcuda\.so\.1 is too old: it lacks cuMemAddressReserve, cuMemMap, cu\w+, cu\w+ and \d+ other calls; phos needs a driver of CUDA 12\.0 \(525\) or newer`},
-		{"no kernel module", "CUDA_INIT=100 -DNVML_INIT=9", true,
-			`no NVIDIA driver: the kernel's module is not loaded \(modprobe nvidia\); install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1 \(`},
-		{"another kernel module", "CUDA_INIT=803 -DNVML_INIT=18", true,
-			`no NVIDIA driver that works: .*libnvidia-ml\.so\.1 and the kernel's module are of two versions, as after an update; restart the machine; install`},
+		{
+			"no entry points", "BARE", false,
+			`no usable GPU driver: .*/libcuda\.so\.1 is too old: it lacks cuMemAddressReserve, cuMemMap, cu\w+, cu\w+ and \d+ other calls; phos needs a driver of CUDA 12\.0 \(525\) or newer`,
+		},
+		{
+			"no kernel module", "CUDA_INIT=100 -DNVML_INIT=9", true,
+			`no NVIDIA driver: the kernel's module is not loaded \(modprobe nvidia\); install NVIDIA's driver and see that nvidia-smi lists the GPUs, or use the software GPU: pos_cli --start --gpus soft:1 \(`,
+		},
+		{
+			"another kernel module", "CUDA_INIT=803 -DNVML_INIT=18", true,
+			`no NVIDIA driver that works: .*libnvidia-ml\.so\.1 and the kernel's module are of two versions, as after an update; restart the machine; install`,
+		},
 		{
 			"inaccessible device nodes", "CUDA_INIT=100 -DNVML_INIT=4", true,
 			`no NVIDIA driver that may be used: the device nodes /dev/nvidia\* are closed to this process; install`,
 		},
-		{"no GPU", "CUDA_COUNT=0 -DNVML_COUNT=0", true,
-			`driver 550\.54\.15 knows no GPU; see what nvidia-smi and the kernel's log say \(dmesg \| grep NVRM\); in a container, pass the GPUs in \(`},
-		{"too old", `NVML_VERSION="470.82.01" -DNVML_CUDA=11040`, true,
-			`driver 470\.82\.01 serves CUDA 11\.4; phos places GPU memory by calls \(cuMemAddressReserve, cuMemMap and theirs\) as CUDA 12\.0 has them; install a driver of 525 or newer`},
-		{"MIG", "NVML_MIG=1", true,
-			`GPU 0 \(Made Up\) is in MIG mode, in which its memory cannot be saved whole; switch that off: nvidia-smi -i 0 -mig 0`},
-		{"prohibited", "COMPUTE_MODE=2 -DNVML_MODE=2", true,
-			`GPU 0 \(Made Up\) is in compute mode Prohibited, in which no program may use it; allow it: nvidia-smi -i 0 -c DEFAULT`},
-		{"exclusive", "COMPUTE_MODE=3 -DNVML_MODE=3", true,
-			`GPU 0 \(Made Up\) is in compute mode Exclusive_Process, in which one program at a time may use it; phos has a worker for each; allow more: nvidia-smi -i 0 -c DEFAULT \(phosd keeps others out by \[gpus\] exclusive\)`},
-		{"lost", "CUDA_INIT=999 -DNVML_HANDLE=15", true,
-			`GPU 0 is lost: GPU is lost; reset it \(nvidia-smi --gpu-reset\) or restart the machine; look for Xid in the kernel's log \(`},
+		{
+			"no GPU", "CUDA_COUNT=0 -DNVML_COUNT=0", true,
+			`driver 550\.54\.15 knows no GPU; see what nvidia-smi and the kernel's log say \(dmesg \| grep NVRM\); in a container, pass the GPUs in \(`,
+		},
+		{
+			"too old", `NVML_VERSION="470.82.01" -DNVML_CUDA=11040`, true,
+			`driver 470\.82\.01 serves CUDA 11\.4; phos places GPU memory by calls \(cuMemAddressReserve, cuMemMap and theirs\) as CUDA 12\.0 has them; install a driver of 525 or newer`,
+		},
+		{
+			"MIG", "NVML_MIG=1", true,
+			`GPU 0 \(Made Up\) is in MIG mode, in which its memory cannot be saved whole; switch that off: nvidia-smi -i 0 -mig 0`,
+		},
+		{
+			"prohibited", "COMPUTE_MODE=2 -DNVML_MODE=2", true,
+			`GPU 0 \(Made Up\) is in compute mode Prohibited, in which no program may use it; allow it: nvidia-smi -i 0 -c DEFAULT`,
+		},
+		{
+			"exclusive", "COMPUTE_MODE=3 -DNVML_MODE=3", true,
+			`GPU 0 \(Made Up\) is in compute mode Exclusive_Process, in which one program at a time may use it; phos has a worker for each; allow more: nvidia-smi -i 0 -c DEFAULT \(phosd keeps others out by \[gpus\] exclusive\)`,
+		},
+		{
+			"lost", "CUDA_INIT=999 -DNVML_HANDLE=15", true,
+			`GPU 0 is lost: GPU is lost; reset it \(nvidia-smi --gpu-reset\) or restart the machine; look for Xid in the kernel's log \(`,
+		},
 		// Without a management library, as in some containers, CUDA reports less.
-		{"prohibited, from CUDA", "COMPUTE_MODE=2", false,
-			`describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`},
+		{
+			"prohibited, from CUDA", "COMPUTE_MODE=2", false,
+			`describe GPU 0: GPU cannot be used: .*: Made Up is in compute mode prohibited; nvidia-smi -c 0 lets programs use it`,
+		},
 		{
 			"exclusive, from CUDA", "COMPUTE_MODE=3", false,
 			`describe GPU 0: .*: Made Up is in compute mode exclusive, for one process; nvidia-smi -c 0 lets several use it`,

@@ -199,8 +199,11 @@ func TestLayeringFindsBreaches(t *testing.T) {
 		{"up within a tree", "edge", []string{"edge/deep"}, []string{"edge (middle) imports edge/deep (high)"}},
 		{"down within a tree", "edge/deep", []string{"edge"}, nil},
 		{"same beginning of a name", "edgeless", nil, []string{"edgeless stands in no layer: name it in the table"}},
-		{"forbidden", "top", []string{"other", "other/secret/part"},
-			[]string{"top imports other/secret/part: only edge may"}},
+		{
+			"forbidden", "top",
+			[]string{"other", "other/secret/part"},
+			[]string{"top imports other/secret/part: only edge may"},
+		},
 		{"allowed", "top/friend", []string{"other/secret"}, nil},
 		{"two of three", "other", []string{"top", "word", "edge"}, []string{
 			"other (middle) imports top (top)", "other (middle) imports edge (middle)",

@@ -163,8 +163,10 @@ func comments(t *testing.T) (found []comment) {
 }
 
 // hashCommented are the endings of files whose comments begin with #.
-var hashCommented = []string{".sh", "Makefile", ".yaml", ".toml", ".service", "scripts/pycuda.txt",
-	"scripts/hooks/commit-msg"}
+var hashCommented = []string{
+	".sh", "Makefile", ".yaml", ".toml", ".service", "scripts/pycuda.txt",
+	"scripts/hooks/commit-msg",
+}
 
 // cComment finds comments, and strings, in which there is none.
 var cComment = regexp.MustCompile(`(?s)"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*.*?\*/)`)

@@ -56,8 +56,10 @@ type Writer struct {
 // NewWriter returns a Writer for a pack of Transaction.NewPack. It writes only contents that
 // neither known nor the pack has. known may be nil. The caller closes the file.
 func NewWriter(pack *os.File, known *Reader, options WriterOptions) *Writer {
-	w := &Writer{pack: pack, known: known, options: options, places: map[image.Hash]image.Place{},
-		allocator: newAllocator()}
+	w := &Writer{
+		pack: pack, known: known, options: options, places: map[image.Hash]image.Place{},
+		allocator: newAllocator(),
+	}
 	var err error
 	w.header, err = LoadHeader(pack)
 	if info, bad := pack.Stat(); err == nil {

@@ -84,8 +84,10 @@ func (d *device) reserveWindow(count int) error {
 			// Under another phosd, a program can reserve addresses in the upper part only. Half of that is
 			// left for private memory.
 			_, upper := gpu.SplitWindow(place)
-			for _, r := range []gpu.Range{{Address: place.Address, Bytes: bytes},
-				{Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)}} {
+			for _, r := range []gpu.Range{
+				{Address: place.Address, Bytes: bytes},
+				{Address: upper.Address, Bytes: min(bytes, upper.Bytes/2)},
+			} {
 				if failed = d.reserveExact(r); failed == nil {
 					return nil
 				}

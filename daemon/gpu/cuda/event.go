@@ -162,8 +162,10 @@ func (c *Context) NewEvent(options gpu.EventOptions) (gpu.Event, error) {
 	}
 	e := &Event{context: c, timing: options.Timing}
 	if options.Time.Recorded {
-		e.latest = &eventRecord{context: c, timing: options.Timing, settled: true, reachedTime: options.Time.Clock,
-			timed: true}
+		e.latest = &eventRecord{
+			context: c, timing: options.Timing, settled: true, reachedTime: options.Time.Clock,
+			timed: true,
+		}
 		e.latest.references.Store(1)
 	}
 	return e, nil

@@ -231,8 +231,10 @@ func TestParts(t *testing.T) {
 		data  []byte
 		texts []string
 	}{
-		"linked code and parts": {fatbins(cubin.Bytes(), first.Bytes(), second.Bytes()),
-			[]string{ptxFor("sm_80"), ptxFor("sm_75")}},
+		"linked code and parts": {
+			fatbins(cubin.Bytes(), first.Bytes(), second.Bytes()),
+			[]string{ptxFor("sm_80"), ptxFor("sm_75")},
+		},
 		"parts alone":         {fatbins(nil, second.Bytes()), []string{ptxFor("sm_75")}},
 		"linked text":         {fatbins(second.Bytes(), first.Bytes()), []string{ptxFor("sm_75")}},
 		"a part without code": {fatbins(cubin.Bytes(), first.Bytes(), newer.Bytes()), nil},

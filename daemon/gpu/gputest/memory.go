@@ -48,8 +48,11 @@ func testMap(t *testing.T, b *bench) {
 	if m.Map(r) == nil {
 		t.Error("mapped twice")
 	}
-	for _, wrong := range []gpu.Range{{Address: r.End() + 1, Bytes: gpu.ChunkBytes}, {Address: r.End(), Bytes: 100},
-		{Address: r.End()}} {
+	for _, wrong := range []gpu.Range{
+		{Address: r.End() + 1, Bytes: gpu.ChunkBytes},
+		{Address: r.End(), Bytes: 100},
+		{Address: r.End()},
+	} {
 		if m.Map(wrong) == nil {
 			t.Errorf("mapped %+v", wrong)
 		}

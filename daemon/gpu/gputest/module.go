@@ -167,8 +167,10 @@ func testRefusedModules(t *testing.T, b *bench) {
 			[]string{"%undeclared"},
 		},
 		"no PTX": {".version 7.0\n.target sm_70\n.this is not PTX", abi.InvalidPTX, nil},
-		"version": {strings.Replace(kernelsPTX, ".version 7.0", ".version 99.9", 1), abi.UnsupportedPTXVersion,
-			[]string{"99.9"}},
+		"version": {
+			strings.Replace(kernelsPTX, ".version 7.0", ".version 99.9", 1), abi.UnsupportedPTXVersion,
+			[]string{"99.9"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			_, err := b.module(c.text)

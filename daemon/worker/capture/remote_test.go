@@ -115,8 +115,10 @@ func openRemote(t testing.TB, chunks int, options remoteOptions) *machine {
 	} else {
 		stream, err := m.context.NewStream(gpu.StreamOptions{})
 		must(t, err)
-		place := &apart{Memory: m.memory, next: base + far, limit: cmp.Or(options.blocks, 1<<10),
-			allocated: map[uint64]uint64{}}
+		place := &apart{
+			Memory: m.memory, next: base + far, limit: cmp.Or(options.blocks, 1<<10),
+			allocated: map[uint64]uint64{},
+		}
 		m.memory = &remote{Memory: m.memory, Digester: digester, Room: shadow.NewRoom(place, stream)}
 	}
 	if chunks > 0 {

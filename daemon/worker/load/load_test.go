@@ -118,8 +118,10 @@ func TestMappedInOnePiece(t *testing.T) {
 	if !slices.Equal(m.ranges, []gpu.Range{span(0, 5)}) {
 		t.Errorf("mapped as %+v", m.ranges)
 	}
-	for chunk, want := range [][]byte{s.contents[0], make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes),
-		s.contents[3]} {
+	for chunk, want := range [][]byte{
+		s.contents[0], make([]byte, gpu.ChunkBytes), make([]byte, gpu.ChunkBytes),
+		s.contents[3],
+	} {
 		if !bytes.Equal(read(t, m, chunk), want) {
 			t.Errorf("chunk %d differs", chunk)
 		}

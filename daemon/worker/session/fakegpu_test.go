@@ -252,8 +252,10 @@ func (c *fakeContext) run(work gpu.Work) {
 	case gpu.Copy:
 		c.copy(work)
 	case gpu.Fill:
-		pattern := []byte{byte(work.Pattern), byte(work.Pattern >> 8), byte(work.Pattern >> 16),
-			byte(work.Pattern >> 24)}[:work.PatternBytes]
+		pattern := []byte{
+			byte(work.Pattern), byte(work.Pattern >> 8), byte(work.Pattern >> 16),
+			byte(work.Pattern >> 24),
+		}[:work.PatternBytes]
 		row := slices.Repeat(pattern, int(work.Columns))
 		for i := range work.Rows {
 			_, err = c.memory.WriteAt(row, int64(work.Address+i*work.RowPitch))

@@ -135,13 +135,17 @@ func TestCallsDuringCapture(t *testing.T) {
 		want error
 		end  error
 	}{
-		{"allocate", inCapture(&wire.MemAlloc{Bytesize: 4}, abi.CallMemAlloc), abi.StreamCaptureUnsupported,
-			abi.StreamCaptureInvalidated},
+		{
+			"allocate", inCapture(&wire.MemAlloc{Bytesize: 4}, abi.CallMemAlloc), abi.StreamCaptureUnsupported,
+			abi.StreamCaptureInvalidated,
+		},
 		{"allocate, relaxed thread", func(p *program, _ abi.Handle) error {
 			return p.doAs(1, graph.ModeRelaxed, abi.CallMemAlloc, &wire.MemAlloc{Bytesize: 4}, nil)
 		}, nil, nil},
-		{"synchronize the context", inCapture(&wire.CtxSynchronize{}, abi.CallCtxSynchronize), abi.StreamCaptureUnsupported,
-			abi.StreamCaptureInvalidated},
+		{
+			"synchronize the context", inCapture(&wire.CtxSynchronize{}, abi.CallCtxSynchronize), abi.StreamCaptureUnsupported,
+			abi.StreamCaptureInvalidated,
+		},
 		{"synchronize the stream", func(p *program, st abi.Handle) error {
 			return p.do(abi.CallStreamSynchronize, &wire.StreamSynchronize{HStream: st}, nil)
 		}, abi.StreamCaptureUnsupported, abi.StreamCaptureInvalidated},
@@ -513,8 +517,10 @@ func TestGraphCopyFails(t *testing.T) {
 
 // FuzzDispatch sends any bytes as any call: a session answers or refuses, and never panics.
 func FuzzDispatch(f *testing.F) {
-	for _, number := range []abi.Call{abi.CallMemAlloc, abi.CallLaunch, abi.CallGraphAddKernelNode, abi.CallMemcpyWait,
-		abi.CallModuleGetFunction} {
+	for _, number := range []abi.Call{
+		abi.CallMemAlloc, abi.CallLaunch, abi.CallGraphAddKernelNode, abi.CallMemcpyWait,
+		abi.CallModuleGetFunction,
+	} {
 		f.Add(uint16(number), make([]byte, 64))
 		f.Add(uint16(number), slices.Repeat([]byte{1, 0, 0, 0, 0, 0x70, 0, 0}, 16))
 	}

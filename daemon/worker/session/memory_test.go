@@ -133,28 +133,48 @@ func TestCopiesRefused(t *testing.T) {
 		number abi.Call
 		in     wire.Reply
 	}{
-		{"beyond the allocation", abi.CallMemcpy,
-			&wire.Memcpy{Dst: device, Src: device + 1, Width: 4096, Height: 1, Depth: 1}},
+		{
+			"beyond the allocation", abi.CallMemcpy,
+			&wire.Memcpy{Dst: device, Src: device + 1, Width: 4096, Height: 1, Depth: 1},
+		},
 		{"no memory there", abi.CallMemcpy, &wire.Memcpy{Dst: device, Src: 4096, Width: 1, Height: 1, Depth: 1}},
-		{"box that wraps around", abi.CallMemcpy,
-			&wire.Memcpy{Dst: device, DstPitch: huge, Src: device, SrcPitch: huge, Width: 8, Height: 3, Depth: 1}},
-		{"rows that overlap", abi.CallMemcpy,
-			&wire.Memcpy{Dst: device, DstPitch: 4, Src: device, SrcPitch: 4, Width: 8, Height: 2, Depth: 1}},
-		{"width beyond everything", abi.CallMemcpy,
-			&wire.Memcpy{Dst: device, Src: device, Width: ^uint64(0), Height: 1, Depth: 1}},
-		{"unreadable program memory", abi.CallMemcpyWait,
-			&wire.MemcpyWait{Dst: device, SrcKind: 1, Src: 1, Width: 16, Height: 1, Depth: 1}},
-		{"unwritable program memory", abi.CallMemcpyWait,
-			&wire.MemcpyWait{DstKind: 1, Dst: 1, Src: device, Width: 16, Height: 1, Depth: 1}},
-		{"unwritable, in rows", abi.CallMemcpyWait,
-			&wire.MemcpyWait{DstKind: 1, Dst: 1, DstPitch: 8, Src: device, SrcPitch: 8, Width: 8, Height: 2, Depth: 1}},
+		{
+			"box that wraps around", abi.CallMemcpy,
+			&wire.Memcpy{Dst: device, DstPitch: huge, Src: device, SrcPitch: huge, Width: 8, Height: 3, Depth: 1},
+		},
+		{
+			"rows that overlap", abi.CallMemcpy,
+			&wire.Memcpy{Dst: device, DstPitch: 4, Src: device, SrcPitch: 4, Width: 8, Height: 2, Depth: 1},
+		},
+		{
+			"width beyond everything", abi.CallMemcpy,
+			&wire.Memcpy{Dst: device, Src: device, Width: ^uint64(0), Height: 1, Depth: 1},
+		},
+		{
+			"unreadable program memory", abi.CallMemcpyWait,
+			&wire.MemcpyWait{Dst: device, SrcKind: 1, Src: 1, Width: 16, Height: 1, Depth: 1},
+		},
+		{
+			"unwritable program memory", abi.CallMemcpyWait,
+			&wire.MemcpyWait{DstKind: 1, Dst: 1, Src: device, Width: 16, Height: 1, Depth: 1},
+		},
+		{
+			"unwritable, in rows", abi.CallMemcpyWait,
+			&wire.MemcpyWait{DstKind: 1, Dst: 1, DstPitch: 8, Src: device, SrcPitch: 8, Width: 8, Height: 2, Depth: 1},
+		},
 		{"memset beyond", abi.CallMemset, &wire.Memset{Address: device, Pattern: 1, PatternBytes: 4, Columns: 1025, Rows: 1}},
-		{"memset misaligned", abi.CallMemset,
-			&wire.Memset{Address: device + 1, Pattern: 1, PatternBytes: 4, Columns: 1, Rows: 1}},
-		{"memset of 3 bytes", abi.CallMemset,
-			&wire.Memset{Address: device, Pattern: 1, PatternBytes: 3, Columns: 1, Rows: 1}},
-		{"memset that wraps", abi.CallMemset,
-			&wire.Memset{Address: device, Pitch: huge, Pattern: 1, PatternBytes: 1, Columns: 1, Rows: 3}},
+		{
+			"memset misaligned", abi.CallMemset,
+			&wire.Memset{Address: device + 1, Pattern: 1, PatternBytes: 4, Columns: 1, Rows: 1},
+		},
+		{
+			"memset of 3 bytes", abi.CallMemset,
+			&wire.Memset{Address: device, Pattern: 1, PatternBytes: 3, Columns: 1, Rows: 1},
+		},
+		{
+			"memset that wraps", abi.CallMemset,
+			&wire.Memset{Address: device, Pitch: huge, Pattern: 1, PatternBytes: 1, Columns: 1, Rows: 3},
+		},
 		{"free inside", abi.CallMemFree, &wire.MemFree{Dptr: device + 512}},
 		{"free pinned that is device memory", abi.CallMemFreeHost, &wire.MemFreeHost{P: device}},
 	} {

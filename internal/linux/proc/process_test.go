@@ -20,8 +20,10 @@ func TestStatLine(t *testing.T) {
 			t.Errorf("name %s: %+v, %v", name, got, err)
 		}
 	}
-	for _, bad := range []string{"", "17", "17 (cat) S 1", "17 cat S 1 2 3",
-		"17 (cat)" + strings.Replace(after, "424242", "x", 1)} {
+	for _, bad := range []string{
+		"", "17", "17 (cat) S 1", "17 cat S 1 2 3",
+		"17 (cat)" + strings.Replace(after, "424242", "x", 1),
+	} {
 		if _, err := parseStat([]byte(bad)); err == nil {
 			t.Errorf("%q: got no error", bad)
 		}
@@ -38,8 +40,10 @@ func TestStatusLines(t *testing.T) {
 	if status, err := parseStatus(strings.Replace(whole, "9 10 ", "", 1)); err != nil || len(status.Groups) != 0 {
 		t.Errorf("no supplementary groups: %+v, %v", status, err)
 	}
-	for _, bad := range []string{"", "Name:\tcat\n", strings.Replace(whole, "\t4\n", "\n", 1),
-		strings.Replace(whole, "10", "-1", 1)} {
+	for _, bad := range []string{
+		"", "Name:\tcat\n", strings.Replace(whole, "\t4\n", "\n", 1),
+		strings.Replace(whole, "10", "-1", 1),
+	} {
 		if status, err := parseStatus(bad); err == nil {
 			t.Errorf("%q became %+v", bad, status)
 		}

@@ -97,8 +97,10 @@ func targets(t *testing.T, assembler string) (supported []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, target := range []string{"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103",
-		"sm_110", "sm_120", "sm_120a", "sm_121"} {
+	for _, target := range []string{
+		"sm_75", "sm_80", "sm_86", "sm_89", "sm_90", "sm_90a", "sm_100", "sm_100a", "sm_103",
+		"sm_110", "sm_120", "sm_120a", "sm_121",
+	} {
 		if strings.Contains(string(help), "'"+target+"'") {
 			supported = append(supported, target)
 		}

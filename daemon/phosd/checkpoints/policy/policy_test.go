@@ -50,8 +50,12 @@ func TestDue(t *testing.T) {
 	}{
 		{"never saved", History{Known: start}, every / 2, every},
 		{"saved", History{Known: start, Last: start.Add(time.Minute)}, time.Minute + every*9/10, time.Minute + every},
-		{"failed", History{Known: start, Last: start, Tried: start.Add(time.Hour), Failed: true}, time.Hour + every/8,
-			time.Hour + every/8},
+		{
+			"failed",
+			History{Known: start, Last: start, Tried: start.Add(time.Hour), Failed: true},
+			time.Hour + every/8,
+			time.Hour + every/8,
+		},
 		{"overdue when phosd came", History{Known: start, Last: start.Add(-time.Hour)}, 0, time.Minute},
 		{"nearly due when phosd came", History{Known: start, Last: start.Add(-every / 2)}, every * 4 / 10, every / 2},
 	} {

@@ -142,8 +142,12 @@ func TestRoom(t *testing.T) {
 				"are free (A) " +
 				"(end other programs that use it, or save them with pos_cli --dump; pos_cli --status lists them)",
 		},
-		{"too small", []uint64{6 * gib}, 6 * gib,
-			"GPU 0: the image needs 8 GiB of its memory, and 6 GiB of 6 GiB are free (A) (restore on a GPU with more memory)"},
+		{
+			"too small",
+			[]uint64{6 * gib},
+			6 * gib,
+			"GPU 0: the image needs 8 GiB of its memory, and 6 GiB of 6 GiB are free (A) (restore on a GPU with more memory)",
+		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			looks := 0

@@ -413,8 +413,10 @@ func TestParseMajors(t *testing.T) {
 		{
 			"a driver", "Character devices:\n  1 mem\n195 nvidia\n195 nvidia-modeset\n195 nvidiactl\n226 drm\n234 " +
 				"nvidia-nvswitch\n235 nvidia-caps\n509 nvidia-caps-imex-channels\n511 nvidia-uvm\n",
-			majors{195: "nvidiactl", 234: "nvidia-nvswitch", 235: "nvidia-caps", 509: "nvidia-caps-imex-channels",
-				511: "nvidia-uvm"},
+			majors{
+				195: "nvidiactl", 234: "nvidia-nvswitch", 235: "nvidia-caps", 509: "nvidia-caps-imex-channels",
+				511: "nvidia-uvm",
+			},
 		},
 		{"an old one", "Character devices:\n195 nvidia-frontend\n", majors{195: "nvidia-frontend"}},
 		{"the number is another's", "Character devices:\n195 gpib\n", majors{}},
@@ -438,10 +440,16 @@ func TestOwner(t *testing.T) {
 		ended bool
 	}{
 		{"this process", owner{cgroup.Namespace(), self}, false},
-		{"one that had its pid", owner{cgroup.Namespace(), proc.Identity{PID: self.PID, StartTicks: self.StartTicks + 1}},
-			true},
-		{"one of another namespace",
-			owner{cgroup.Namespace() + 1, proc.Identity{PID: self.PID, StartTicks: self.StartTicks + 1}}, false},
+		{
+			"one that had its pid",
+			owner{cgroup.Namespace(), proc.Identity{PID: self.PID, StartTicks: self.StartTicks + 1}},
+			true,
+		},
+		{
+			"one of another namespace",
+			owner{cgroup.Namespace() + 1, proc.Identity{PID: self.PID, StartTicks: self.StartTicks + 1}},
+			false,
+		},
 	} {
 		if got := decodeOwner(test.from.encode()); got != test.from || got.ended() != test.ended {
 			t.Errorf("%s: %+v, ended %v; want %+v, %v", test.name, got, got.ended(), test.from, test.ended)

@@ -64,12 +64,18 @@ func TestRefusals(t *testing.T) {
 			name: "MIG", found: machine(func(v *inventory.Inventory) { v.GPUs[0].MIG = &yes }), kind: inventory.ErrMIG,
 			says: []string{"GPU 0 (A, 00000000:01:00.0) is in MIG mode", "nvidia-smi -i 0 -mig 0"},
 		},
-		{name: "prohibited", found: machine(mode(inventory.ModeProhibited)), kind: inventory.ErrComputeMode,
-			says: []string{"Prohibited", "nvidia-smi -i 0 -c DEFAULT"}},
-		{name: "exclusive", found: machine(mode(inventory.ModeExclusiveProcess)), kind: inventory.ErrComputeMode,
-			says: []string{"Exclusive_Process", "-c DEFAULT"}},
-		{name: "exclusive, the old one", found: machine(mode(inventory.ModeExclusiveThread)),
-			kind: inventory.ErrComputeMode, says: []string{"Exclusive_Thread"}},
+		{
+			name: "prohibited", found: machine(mode(inventory.ModeProhibited)), kind: inventory.ErrComputeMode,
+			says: []string{"Prohibited", "nvidia-smi -i 0 -c DEFAULT"},
+		},
+		{
+			name: "exclusive", found: machine(mode(inventory.ModeExclusiveProcess)), kind: inventory.ErrComputeMode,
+			says: []string{"Exclusive_Process", "-c DEFAULT"},
+		},
+		{
+			name: "exclusive, the old one", found: machine(mode(inventory.ModeExclusiveThread)),
+			kind: inventory.ErrComputeMode, says: []string{"Exclusive_Thread"},
+		},
 		{
 			name: "lost", found: machine(func(v *inventory.Inventory) {
 				v.GPUs[1].Lost = "GPU is lost"

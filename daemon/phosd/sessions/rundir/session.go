@@ -112,8 +112,12 @@ func (d *Dir) Remove(id uint64) error {
 func (d *Dir) Sessions() ([]uint64, error) {
 	var found []uint64
 	seen := make(map[uint64]bool)
-	for _, where := range []struct{ dir, suffix string }{{d.sessions(), ""}, {d.control(), ".sock"},
-		{d.state(), ".json"}, {d.state(), ".json" + unfinished}} {
+	for _, where := range []struct{ dir, suffix string }{
+		{d.sessions(), ""},
+		{d.control(), ".sock"},
+		{d.state(), ".json"},
+		{d.state(), ".json" + unfinished},
+	} {
 		entries, err := os.ReadDir(where.dir)
 		if err != nil {
 			return nil, fmt.Errorf("list sessions: %w", err)
