@@ -192,6 +192,7 @@ func (g *garbage) history(e *Engine, next *cluster.JobID) []Event {
 			ev = g.adopted(e, next)
 		case Kept, Shrunk:
 			ev.On = g.part(e, ev.Job)
+		default:
 		}
 		if kind == NodeUp && g.odd() {
 			ev.Machine = &cluster.Node{ID: ev.Node, GPUs: g.r.IntN(5), GPUType: "B"}
@@ -410,6 +411,7 @@ func reported(w witness, runs map[cluster.JobID]int, events []Event, refused map
 			}
 		case Finished, Withdrawn:
 			delete(runs, ev.Job)
+		default:
 		}
 	}
 }

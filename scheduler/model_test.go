@@ -101,6 +101,7 @@ func (m *model) apply(ev *Event) bool {
 		return m.adopt(ev.State)
 	case NodeDown, NodeUp, Drained, Cordoned, Occupied, Vacated:
 		return m.node(ev)
+	default:
 	}
 	if j == nil {
 		return false
@@ -178,6 +179,7 @@ func (m *model) node(ev *Event) bool {
 	case Vacated:
 		delete(m.foreign, gpu)
 		return m.exists(gpu)
+	default:
 	}
 	m.closed[ev.Node] = true
 	for _, j := range m.byNumber() {
@@ -462,6 +464,7 @@ func inOrder(m *model, events []Event) []int {
 			}
 		case NodeDown, NodeUp, Drained, Cordoned, Occupied, Vacated:
 			p.category, p.number = 3, int(ev.Node)
+		default:
 		}
 		places = append(places, p)
 	}
@@ -530,6 +533,7 @@ func (h *history) event(next cluster.JobID) Event {
 	case Submitted:
 		facts := h.job(next)
 		return Event{Kind: Submitted, Facts: &facts}
+	default:
 	}
 	ev := Event{Kind: kind, Node: node, GPU: int32(h.r.IntN(4))}
 	if ev.category() == ofNodes {

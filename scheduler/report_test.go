@@ -50,7 +50,8 @@ func TestReports(t *testing.T) {
 		check func(e *Engine) bool
 	}{
 		{
-			"a refused run starts elsewhere, with another number", Policies{Order: byNothing{}},
+			"a refused run starts elsewhere, with another number",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{comes(1, 2, 0)}, "+1#1 on 0:0-1"},
 				{s, []Event{{Kind: Refused, Job: 1, Run: 1}, {Kind: Cordoned, Node: 0}}, "+1#2 on 1:0-1"},
@@ -63,7 +64,8 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
-			"without a reason, the same again", Policies{Order: byNothing{}},
+			"without a reason, the same again",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{comes(1, 2, 0)}, "+1#1 on 0:0-1"},
 				{s, []Event{{Kind: Refused, Job: 1}}, "+1#2 on 0:0-1"},
@@ -76,7 +78,8 @@ func TestReports(t *testing.T) {
 				{0, []Event{comes(1, 2, 0), comes(2, 2, 1)}, "+2#1 on 0:0-1 +1#1 on 1:0-1"},
 				{s, []Event{comes(3, 2, 2)}, "-1 +3#1 on 1:0-1"},
 				{
-					3 * s, []Event{{Kind: Kept, Job: 1, Run: 1}, {Kind: Refused, Job: 3}, {Kind: Cordoned, Node: 1}},
+					3 * s,
+					[]Event{{Kind: Kept, Job: 1, Run: 1}, {Kind: Refused, Job: 3}, {Kind: Cordoned, Node: 1}},
 					"-2 +3#2 on 0:0-1",
 				},
 			},
@@ -100,7 +103,8 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
-			"a job that cannot be drained stays until the next attempt", Policies{Order: byNothing{}},
+			"a job that cannot be drained stays until the next attempt",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{comes(1, 2, 0)}, "+1#1 on 0:0-1"},
 				{s, []Event{{Kind: Drained, Node: 0}}, "-1 +1#2 on 1:0-1"},
@@ -113,7 +117,8 @@ func TestReports(t *testing.T) {
 			nil,
 		},
 		{
-			"a lost node comes back with its job", Policies{Order: byNothing{}},
+			"a lost node comes back with its job",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{comes(1, 4, 0)}, "+1#1 on 0-1:0-1"},
 				{10 * s, []Event{{Kind: NodeDown, Node: 0}}, "-1"},
@@ -133,7 +138,8 @@ func TestReports(t *testing.T) {
 			nil,
 		},
 		{
-			"a job larger than what is vacant waits, and is not refused", Policies{Order: byNothing{}},
+			"a job larger than what is vacant waits, and is not refused",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{{Kind: Occupied, Node: 0, GPU: 1}}, ""},
 				{s, []Event{comes(1, 4, 0)}, ""},
@@ -143,7 +149,8 @@ func TestReports(t *testing.T) {
 			nil,
 		},
 		{
-			"a node keeps its occupied GPUs while it is cordoned, and comes back with fewer", Policies{Order: byNothing{}},
+			"a node keeps its occupied GPUs while it is cordoned, and comes back with fewer",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{
 					comes(1, 1, 0), {Kind: Occupied, Node: 0, GPU: 1}, {Kind: Cordoned, Node: 0}, {Kind: Cordoned, Node: 1},
@@ -158,7 +165,8 @@ func TestReports(t *testing.T) {
 			nil,
 		},
 		{
-			"a job that shrinks is slower, and the GPUs are another job's", Policies{Order: byNothing{}},
+			"a job that shrinks is slower, and the GPUs are another job's",
+			Policies{Order: byNothing{}},
 			[]told{
 				{0, []Event{comes(1, 4, 0), comes(2, 1, 0)}, "+1#1 on 0-1:0-1"},
 				{40 * s, []Event{{Kind: Shrunk, Job: 1, Run: 1, On: slices.Concat(gpu(1, 0), gpu(0, 1))}}, "+2#1 on 0:0"},
@@ -171,7 +179,8 @@ func TestReports(t *testing.T) {
 			},
 		},
 		{
-			"jobs are taken over in the order of their submission, before new ones", Policies{Order: byNothing{}},
+			"jobs are taken over in the order of their submission, before new ones",
+			Policies{Order: byNothing{}},
 			[]told{
 				{9 * s, []Event{
 					{Kind: Submitted, Facts: &cluster.Job{ID: 9, GPUs: 1, Submit: 9 * s}},
@@ -187,7 +196,8 @@ func TestReports(t *testing.T) {
 			nil,
 		},
 		{
-			"jobs that run may exceed a cap", Policies{Order: byNothing{}, Caps: map[string]int{"a": 1}},
+			"jobs that run may exceed a cap",
+			Policies{Order: byNothing{}, Caps: map[string]int{"a": 1}},
 			[]told{
 				{s, []Event{
 					{Kind: Adopted, State: &JobState{Job: cluster.Job{ID: 1, GPUs: 1, User: "a"}, Phase: Running, On: gpu(0, 0)}},
@@ -200,7 +210,8 @@ func TestReports(t *testing.T) {
 			nil,
 		},
 		{
-			"a job that was being saved when the scheduler died", Policies{Order: byNothing{}},
+			"a job that was being saved when the scheduler died",
+			Policies{Order: byNothing{}},
 			[]told{
 				{20 * s, []Event{{Kind: Cordoned, Node: 1}, {
 					Kind: Adopted, State: &JobState{
@@ -213,7 +224,8 @@ func TestReports(t *testing.T) {
 			func(e *Engine) bool { return e.Job(1).Attained(30*s) == 30*s && e.Job(1).Done(30*s) == 30*s },
 		},
 		{
-			"a new node with a job on it", Policies{Order: byNothing{}},
+			"a new node with a job on it",
+			Policies{Order: byNothing{}},
 			[]told{
 				{s, []Event{
 					{Kind: Adopted, State: &JobState{Job: cluster.Job{ID: 1, GPUs: 1}, Phase: Running, On: gpu(2, 0)}},

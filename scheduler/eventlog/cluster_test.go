@@ -62,6 +62,7 @@ func (s *site) event() scheduler.Event {
 		if j != nil && len(j.Placement()) > 1 {
 			ev.On = j.Placement()[1:]
 		}
+	default:
 	}
 	return ev
 }

@@ -59,7 +59,8 @@ func TestText(t *testing.T) {
 			"GPUs are taken, foreign and on a cordoned node", fifo,
 			[]scheduler.Event{
 				submit(1, 3, on("A")), submit(2, 4, on("A"), func(j *cluster.Job) { j.GPUMemoryBytes = 80 * gib }),
-				{Kind: scheduler.Occupied, Node: 0, GPU: 3}, {Kind: scheduler.Cordoned, Node: 1},
+				{Kind: scheduler.Occupied, Node: 0, GPU: 3},
+				{Kind: scheduler.Cordoned, Node: 1},
 			},
 			2, 5 * minute,
 			[]string{
@@ -189,7 +190,9 @@ func TestText(t *testing.T) {
 			"it starts in about 9 min 50 s if no other job arrives, by the owners' estimates",
 		},
 		{
-			"it runs", fifo, []scheduler.Event{submit(1, 2)}, 1, 3 * minute,
+			"it runs", fifo,
+			[]scheduler.Event{submit(1, 2)},
+			1, 3 * minute,
 			[]string{"it runs since 3 min on 0:0-1"},
 			"it can start with the next decision",
 		},
