@@ -22,6 +22,11 @@ const (
 	NodeLost
 )
 
+// String returns the state's name.
+func (s NodeState) String() string {
+	return [...]string{"open", "cordoned", "draining", "lost"}[min(s, NodeLost)]
+}
+
 // changeNode applies an event of a node.
 func (e *Engine) changeNode(ev *Event) error {
 	if ev.Kind == NodeUp && int(ev.Node) == len(e.nodes) && ev.Machine != nil && ev.Machine.ID == ev.Node {
