@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // resize is the change of one job's allocation: other GPUs than now, or none.

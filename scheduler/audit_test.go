@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // witness observes which jobs have GPUs that no plan has given them, by their runs: only such jobs

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // checkPlacement validates a policy's placement for n GPUs of a job and returns a sorted copy.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/timers"
 )
 

@@ -3,7 +3,7 @@ package scheduler
 import (
 	"math/bits"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // MaxGPUsPerNode is the most GPUs that a node can have.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // ledger is the free state kept in the simplest way: thousandths by GPU. Everything else is counted

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // garbage is every policy at once, with random answers. It must not change what it is shown.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 const wholeGPU = cluster.WholeGPU

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // model is a scheduler in the simplest way: it has no sums and no indices, and computes everything

@@ -4,7 +4,7 @@ import (
 	"context"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Plan is what must happen now. All stops come before all starts.

@@ -6,7 +6,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // View is the state that a policy may see. It is read-only and valid only during the call.

@@ -7,7 +7,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // makeRoom preempts jobs that rank behind a waiting one and starts it, if it fits then.

@@ -192,6 +192,7 @@ type request struct {
 	fewest         int // least number of GPUs of an elastic job
 	gpuType, model string
 	memoryBytes    int64
+	constraint     string
 }
 
 // resourceShape is all jobs with the same request.
@@ -221,6 +222,7 @@ func (e *Engine) shapeOf(j *Job) *resourceShape {
 	w := request{
 		gpus: j.gpus, share: j.facts.Share, fewest: j.gpus,
 		gpuType: j.facts.GPUType, model: j.facts.Model, memoryBytes: j.facts.GPUMemoryBytes,
+		constraint: j.facts.Constraint,
 	}
 	if e.policies.Allocate != nil {
 		w.fewest, _ = j.Bounds()

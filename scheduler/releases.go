@@ -6,7 +6,7 @@ import (
 	"sort"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // expectedReleases tracks when allocated GPUs are expected to become free. It is maintained only if

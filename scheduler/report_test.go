@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // told is a step of a history: what an engine is told, and the plan that it must make.

@@ -8,7 +8,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // JobState is what an Engine knows of a job: Job.State. Adopted gives it to another Engine, which

@@ -5,7 +5,7 @@ import (
 	"math/bits"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // key orders the jobs of a tree.

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // virtual plays a trace against an engine: a minimal executor with a clock that jumps.

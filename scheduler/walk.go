@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // walk is one pass through the queue.

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )

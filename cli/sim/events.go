@@ -13,7 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/eventlog"
 	"github.com/phos-gpu/phos/scheduler/workload"
 )

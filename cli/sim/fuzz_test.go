@@ -3,7 +3,7 @@ package sim
 import (
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // FuzzNodes reads arbitrary input as a cluster or as node events: the result is valid, or there is

@@ -10,8 +10,8 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/eventlog"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/workload"

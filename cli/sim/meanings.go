@@ -9,7 +9,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // meaning is what an order makes of a job's priority and of its user's weight; "" if nothing: then

@@ -10,9 +10,9 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/humanize"
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/throughput"

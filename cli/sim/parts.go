@@ -10,10 +10,10 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/admit"
 	"github.com/phos-gpu/phos/scheduler/autoselect"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"

@@ -8,7 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/compat"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"

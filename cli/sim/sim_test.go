@@ -14,7 +14,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 const header = "job_id,submit_s,duration_s,num_gpus\n"

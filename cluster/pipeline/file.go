@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // planFile is a plan in JSON. It holds everything that planning again needs, including the profile,

@@ -6,7 +6,7 @@ import (
 
 	"github.com/zeebo/blake3"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Hash is a digest as text. Equal plans have equal hashes, on every node.

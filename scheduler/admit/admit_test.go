@@ -5,8 +5,8 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 

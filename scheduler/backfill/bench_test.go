@@ -5,9 +5,9 @@ import (
 	"fmt"
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/workload/generator"

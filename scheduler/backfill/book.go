@@ -4,8 +4,8 @@ import (
 	"maps"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // reservation is a number of GPUs for a job over a time.

@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // textbook is a cluster of GPUs with jobs, without nodes, types or indices.

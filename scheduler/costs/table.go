@@ -7,8 +7,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Row is what is known of one model at one size.

@@ -3,8 +3,8 @@ package elastic
 import (
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // caps are the users' caps, each including all users below. A nil caps limits no user.

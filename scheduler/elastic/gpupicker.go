@@ -1,6 +1,6 @@
 package elastic
 
-import "github.com/phos-gpu/phos/cluster"
+import "github.com/phos-gpu/phos/scheduler/cluster"
 
 // gpuPicker picks unused GPUs of nodes.
 type gpuPicker struct {

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // packer places jobs on nodes, each on the fewest possible (Optimus, §4.2: gradients travel between

@@ -4,7 +4,7 @@ import (
 	"math"
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 

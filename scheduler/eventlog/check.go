@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Report is what a log that Check found consistent has.

@@ -3,7 +3,7 @@ package eventlog
 import (
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Name is the format's name, and Major and Minor are the version that this package writes.

@@ -4,7 +4,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // job is what the log says of a job so far.

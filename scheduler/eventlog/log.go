@@ -4,9 +4,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Log writes what an engine decides. Make it before the engine's first step, and call Step behind

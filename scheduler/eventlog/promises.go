@@ -5,8 +5,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // promises are the reservations that the jobs of a log have. With conservative backfilling they are

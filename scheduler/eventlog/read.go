@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Bounds of what a Reader reads.

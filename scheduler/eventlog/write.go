@@ -9,8 +9,8 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Writer writes a log. It keeps the first error, which all later calls return.

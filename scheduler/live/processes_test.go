@@ -12,8 +12,8 @@ import (
 	"syscall"
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // processes is an executor whose jobs are processes. It preempts with SIGSTOP, the cheapest

@@ -1,8 +1,8 @@
 package order
 
 import (
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // LAS2D is least attained service in two dimensions, time and GPUs: a job on eight GPUs attains

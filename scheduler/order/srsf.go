@@ -1,8 +1,8 @@
 package order
 
 import (
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // SRSF is shortest remaining service first: the remaining time multiplied by the GPUs, so that a

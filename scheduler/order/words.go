@@ -3,9 +3,9 @@ package order
 import (
 	"fmt"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Words of each order say why a job ranks where it does: "priority 3". scheduler/why uses them.

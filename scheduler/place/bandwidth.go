@@ -5,8 +5,8 @@ import (
 	"math/bits"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Bandwidth chooses GPUs by the links between them, since a ring all-reduce is as fast as its

@@ -5,8 +5,8 @@ import (
 	"errors"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // FGD places a job where it makes the fewest free GPUs useless for typical jobs: fragmentation

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Parameters of the placements. The zero value suffices for all but fgd.

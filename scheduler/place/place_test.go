@@ -8,8 +8,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )

@@ -3,8 +3,8 @@ package place
 import (
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Skew spreads only those jobs that tolerate it (Gu et al., Tiresias: A GPU Cluster Manager for

@@ -1,8 +1,8 @@
 package place
 
 import (
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Spread models how much slower a job is on GPUs that are further apart than necessary; it is an

@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Topology places a job under as few switches as possible: on one node, else in one rack, else in

@@ -12,8 +12,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Job is a job of a View: its description and its state.

@@ -8,8 +8,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Faults describe failures. Every random number depends only on the seed and its subject, so that

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // SlowdownBound is tau of the bounded slowdown: shorter jobs count as if they ran for that long.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Horizon is the end of virtual time: 126 years. Sums of two such times still fit a time.Duration;

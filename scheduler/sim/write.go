@@ -9,8 +9,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Seconds formats a duration in seconds, exactly and as short as possible: 300, 0.5, 1.000000001.

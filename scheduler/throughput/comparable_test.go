@@ -4,8 +4,8 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 

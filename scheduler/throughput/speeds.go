@@ -1,8 +1,8 @@
 package throughput
 
 import (
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Speeds implements scheduler.Speeds by a Table, for simulations.

@@ -3,8 +3,8 @@ package throughput
 import (
 	"testing"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 )
 

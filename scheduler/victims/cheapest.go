@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Cheapest preempts the jobs that waste the least GPU-time: saving, loading and lost work,

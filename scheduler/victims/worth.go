@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Worth preempts another policy's victims only if that costs less GPU-time than it saves: the GPUs

@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Future is a copy of an engine, which Start lets run on until a job starts. No other goroutine

@@ -3,8 +3,8 @@ package why
 import (
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Answer is why a job waits, or that it runs. All times are the engine's.

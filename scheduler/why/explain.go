@@ -8,8 +8,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // ErrNoJob is returned for a job that the engine does not have: it has ended, was refused, or has

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Missing returns what the cluster has and what a job asks for, if it can never run there; "" if it

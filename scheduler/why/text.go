@@ -4,9 +4,9 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Text returns the answer in short English, a line for each reason.

@@ -5,7 +5,7 @@ import (
 	"math"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Columns returns the columns of our CSV, in the order in which Write writes them. The first four

@@ -13,7 +13,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // gavelLine is the position of each field in a line.

@@ -3,7 +3,7 @@ package workload
 import (
 	"math"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // guessHelios reports whether the header is that of a Helios log.

@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // guessOpenB reports whether the header is that of a list of pods.

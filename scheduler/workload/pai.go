@@ -5,7 +5,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // The tables are published without a header; their columns are in separate files.

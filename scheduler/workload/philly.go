@@ -11,7 +11,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // guessPhilly reports whether the file is JSON, which no other format is.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // guessPollux reports whether the header is that of one of Pollux's files.

@@ -9,7 +9,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Options for what a file does not tell.

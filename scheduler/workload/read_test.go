@@ -16,7 +16,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // samples are files of every format, written for this test, and their meaning.

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // The used fields of the Standard Workload Format, counted from 0. -1 means unknown.

@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // unique returns an error if two jobs have the same number. Most files are sorted by it, which

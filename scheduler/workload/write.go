@@ -7,7 +7,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // column is how a column is written, and whether a job needs it.

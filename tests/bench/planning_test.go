@@ -6,11 +6,11 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // published are the seconds in Oobleck's paper (table 3) for planning one template, by nodes, GPUs

@@ -6,9 +6,9 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 const (

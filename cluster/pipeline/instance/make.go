@@ -3,9 +3,9 @@ package instance
 import (
 	"fmt"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/template"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Templates returns a plan without pipelines, with templates of all sizes that its nodes and faults

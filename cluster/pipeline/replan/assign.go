@@ -4,8 +4,8 @@ import (
 	"cmp"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // slot is a place in a pipeline of the next plan.

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 

@@ -4,8 +4,8 @@ import (
 	"fmt"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Change is what has happened to the nodes of a plan.

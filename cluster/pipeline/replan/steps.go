@@ -5,8 +5,8 @@ import (
 	"math"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // matchOrigins returns which pipeline of the previous plan each one continues: the one that most of

@@ -3,8 +3,8 @@ package replan
 import (
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Transfer is a layer that a node is sent, in stripes from all nodes that have it.

@@ -7,10 +7,10 @@ import (
 	"slices"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Costs are what a change of nodes takes, besides the interrupted iteration.

@@ -5,9 +5,9 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 func plan(t *testing.T, nodes, faults int) *pipeline.Plan {

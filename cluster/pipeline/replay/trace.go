@@ -10,8 +10,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Event is a node that goes down or comes up.

@@ -4,7 +4,7 @@ import (
 	"math"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // defaultBurst is Blox's burst: in two of six hours, four times as many jobs arrive, of ten minutes

@@ -8,7 +8,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/workload"
 	"github.com/phos-gpu/phos/tests/golden"
 )

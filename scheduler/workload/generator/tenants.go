@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Tenants returns four teams of two organisations that share a cluster: many small experiments, a

@@ -42,6 +42,10 @@ type Job struct {
 	// GPUMemoryBytes is what it uses on each GPU; 0 if unknown.
 	GPUMemoryBytes int64
 
+	// Constraint is what else decides where it can run, in any form: a Placer may have different
+	// answers for jobs whose constraints differ.
+	Constraint string
+
 	// User is the owner: a person, a tenant or a virtual cluster. "a/b" is team b of organisation a.
 	User string
 
