@@ -1,0 +1,87 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"log/slog"
+	"net"
+	"os"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/keepalive"
+
+	"github.com/phos-gpu/phos/cli/launch"
+	"github.com/phos-gpu/phos/cli/readiness"
+	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/identity/channel"
+	daemonapi "github.com/phos-gpu/phos/daemon/api"
+)
+
+// follow serves the cluster until the context ends.
+func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.Logger) error {
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	holder, err := m.holder()
+	if err != nil {
+		return err
+	}
+	if o.address == "" {
+		if o.address, err = addressTo(m.Controllers); err != nil {
+			return err
+		}
+	}
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	var variables []string
+	if library, err := launch.FindLibrary(self); err == nil {
+		variables = library.Environment(nil)
+	} else {
+		log.Warn("launches run without phos", "error", err)
+	}
+	running, err := agent.New(ctx, agent.Config{
+		Node: m.Node, Address: o.address, StateDir: o.stateDir, Controllers: m.Controllers, Dial: dialer(holder),
+		Phosd: o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version, Log: log,
+	})
+	if err != nil {
+		return err
+	}
+	supervisor := readiness.FindSupervisor(log)
+	ready.Say("ready\t%s\t%s", m.Node, m.Cluster)
+	supervisor.Ready("node " + m.Node + " of cluster " + m.Cluster)
+	log.Info("agent ready", "node", m.Node, "cluster", m.Cluster, "address", o.address)
+	err = running.Run(ctx)
+	supervisor.Stopping("stopping; launches go on")
+	return err
+}
+
+// dialer returns what connects to controllers.
+func dialer(holder *channel.Holder) func(address string) (*grpc.ClientConn, error) {
+	return func(address string) (*grpc.ClientConn, error) {
+		return grpc.NewClient("passthrough:///"+address,
+			grpc.WithTransportCredentials(credentials.NewTLS(channel.Client(holder, time.Now))),
+			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: api.KeepAlive, Timeout: api.KeepAlive / 2}))
+	}
+}
+
+// addressTo returns the address that this machine has on the way to the controllers.
+func addressTo(controllers []string) (string, error) {
+	var last error
+	for _, address := range controllers {
+		conn, err := net.Dial("udp", address) // sends nothing
+		if err != nil {
+			last = err
+			continue
+		}
+		defer conn.Close()
+		host, _, err := net.SplitHostPort(conn.LocalAddr().String())
+		return host, err
+	}
+	return "", fmt.Errorf("address of this node: %w; name it with --address", last)
+}

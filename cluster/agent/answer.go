@@ -1,0 +1,190 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"path/filepath"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/agent/linelog"
+	"github.com/phos-gpu/phos/cluster/api"
+)
+
+// asked begins to answer a question of the leader, or stops.
+func (s *stream) asked(ctx context.Context, ask *api.Ask) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if ask.GetCancel() {
+		if cancel := s.asks[ask.GetQuestion()]; cancel != nil {
+			cancel()
+		}
+		return
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	s.asks[ask.GetQuestion()] = cancel
+	go func() {
+		defer cancel()
+		s.answer(ctx, ask)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.asks, ask.GetQuestion())
+	}()
+}
+
+// answer answers a question. If the leader is gone, the answer is of no use.
+func (s *stream) answer(ctx context.Context, ask *api.Ask) {
+	parts, err := s.client.Answer(ctx)
+	if err != nil {
+		return
+	}
+	b := &batch{number: ask.GetQuestion(), send: parts.Send}
+	if err := s.agent.readLog(ctx, ask.GetLogs(), b); err != nil && ctx.Err() == nil {
+		_ = parts.Send(&api.AnswerPart{Question: ask.GetQuestion(), Error: err.Error()})
+	}
+	_, _ = parts.CloseAndRecv()
+}
+
+// batch collects lines into messages.
+type batch struct {
+	number uint64
+	send   func(*api.AnswerPart) error
+	lines  []*api.LogLine
+	bytes  int
+}
+
+// Limits of one message.
+const (
+	batchLines = 500
+	batchBytes = 256 << 10
+)
+
+// add adds a line, and sends what there is if that is enough.
+func (b *batch) add(line *api.LogLine) error {
+	b.lines = append(b.lines, line)
+	b.bytes += len(line.GetText())
+	if len(b.lines) < batchLines && b.bytes < batchBytes {
+		return nil
+	}
+	return b.flush()
+}
+
+// flush sends what there is.
+func (b *batch) flush() error {
+	if len(b.lines) == 0 {
+		return nil
+	}
+	part := &api.AnswerPart{Question: b.number, Lines: b.lines}
+	b.lines, b.bytes = nil, 0
+	return b.send(part)
+}
+
+// readLog sends the log of an attempt.
+func (a *Agent) readLog(ctx context.Context, q *api.LogQuestion, to *batch) error {
+	if q == nil {
+		return errors.New("this version of the agent does not know the question")
+	}
+	key := keyOf(q.GetAttempt())
+	if a.isPreparing(key) {
+		if err := a.awaitLog(ctx, key, q.GetFollow()); err != nil {
+			return err
+		}
+	}
+	// The log is that of the supervisor, whether it lives or not.
+	reader := linelog.Open(filepath.Join(a.path("attempts"), key.String(), "log"), linelog.Position{})
+	defer reader.Close()
+	p := &picker{question: q, to: to}
+	for {
+		entry, err := reader.Next()
+		if err != nil {
+			break
+		}
+		if err := p.take(entry); err != nil {
+			return err
+		}
+	}
+	if err := p.finishTail(); err != nil {
+		return err
+	}
+	if !q.GetFollow() || reader.Ended() {
+		return to.flush()
+	}
+	if err := to.flush(); err != nil {
+		return err
+	}
+	return reader.Follow(ctx, func(entry linelog.Entry) error {
+		if err := p.take(entry); err != nil {
+			return err
+		}
+		return to.flush()
+	})
+}
+
+// isPreparing reports whether an attempt has no log yet.
+func (a *Agent) isPreparing(key interface{ String() string }) bool {
+	paths, _ := filepath.Glob(filepath.Join(a.path("attempts"), key.String(), "log")) // the pattern is valid
+	return len(paths) == 0
+}
+
+// awaitLog waits until an attempt has a log, if it is to be followed.
+func (a *Agent) awaitLog(ctx context.Context, key interface{ String() string }, follow bool) error {
+	for a.isPreparing(key) {
+		if !follow {
+			return errors.New("there is no log: it was not started, or its log was removed")
+		}
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(50 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// picker picks the lines that a question is about.
+type picker struct {
+	question *api.LogQuestion
+	to       *batch
+	tail     []*api.LogLine
+	followed bool
+}
+
+// take takes an entry of the log.
+func (p *picker) take(e linelog.Entry) error {
+	q := p.question
+	switch {
+	case e.Lost != nil:
+		return p.add(&api.LogLine{UnixNs: e.Time.UnixNano(), Dropped: uint64(e.Lost.Lines), Text: []byte(e.Lost.Reason)})
+	case q.GetProcess() >= 0 && int32(e.Process) != q.GetProcess(), e.Time.UnixNano() < q.GetSinceUnixNs():
+		return nil
+	}
+	return p.add(&api.LogLine{
+		UnixNs: e.Time.UnixNano(), Process: uint32(e.Process), Stderr: e.Stream == linelog.Err,
+		Text: append([]byte(nil), e.Text...), Partial: e.Partial,
+	})
+}
+
+// add sends a line, or keeps it if only the last ones are asked for.
+func (p *picker) add(line *api.LogLine) error {
+	most := int(p.question.GetTail())
+	if most == 0 || p.followed {
+		return p.to.add(line)
+	}
+	p.tail = append(p.tail, line)
+	if len(p.tail) >= 2*most {
+		p.tail = append(p.tail[:0], p.tail[len(p.tail)-most:]...)
+	}
+	return nil
+}
+
+// finishTail sends the last lines.
+func (p *picker) finishTail() error {
+	p.followed = true
+	most := int(p.question.GetTail())
+	for _, line := range p.tail[max(0, len(p.tail)-most):] {
+		if err := p.to.add(line); err != nil {
+			return err
+		}
+	}
+	p.tail = nil
+	return nil
+}

@@ -1,0 +1,234 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/cluster/agent/supervisor"
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
+)
+
+// attempt is one attempt of a replica on this node. A goroutine takes its course: prepare, start,
+// wait for the end, report it until the leader has it, and clean up.
+type attempt struct {
+	set *attempts
+	key supervisor.Key
+
+	mu     sync.Mutex
+	report *api.Report
+	runs   *supervisor.Attempt // once it was started
+	// stopping is closed when its end is ordered, with the grace.
+	stopping  chan struct{}
+	isStopped bool
+	grace     time.Duration
+	// released is closed when the leader wants it no more.
+	released   chan struct{}
+	isReleased bool
+}
+
+func newAttempt(set *attempts, key supervisor.Key) *attempt {
+	return &attempt{set: set, key: key, stopping: make(chan struct{}), released: make(chan struct{})}
+}
+
+// last returns the last report; nil: there is none yet.
+func (t *attempt) last() *api.Report {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.report
+}
+
+// say changes the report and sends it.
+func (t *attempt) say(change func(*api.Report)) {
+	t.mu.Lock()
+	next := &api.Report{Launch: t.key.Launch, Replica: uint32(t.key.Replica), Attempt: uint32(t.key.Attempt)}
+	if t.report != nil {
+		next = proto.CloneOf(t.report)
+	}
+	change(next)
+	t.report = next
+	t.mu.Unlock()
+	t.set.send(next)
+}
+
+// stop orders the end.
+func (t *attempt) stop(grace time.Duration) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isStopped {
+		t.isStopped, t.grace = true, grace
+		close(t.stopping)
+	}
+}
+
+// release lets the leader's interest end. What still runs is ended.
+func (t *attempt) release() {
+	t.stop(0)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.isReleased {
+		t.isReleased = true
+		close(t.released)
+	}
+}
+
+// run takes the whole course of an attempt. The context is that of the stream with the order: if it
+// ends while the attempt is prepared, the attempt is dropped, and the next stream orders it again.
+func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.Order) {
+	if order.GetDo() != string(launch.Run) {
+		t.ended(supervisor.Status{}) // it was never started here
+		t.awaitRelease()
+		return
+	}
+	prepared, cancel := context.WithCancel(ctx)
+	stop := context.AfterFunc(prepared, func() {})
+	defer stop()
+	go func() {
+		select {
+		case <-t.stopping:
+			cancel()
+		case <-prepared.Done():
+		}
+	}()
+	started, err := t.start(prepared, client, order)
+	cancel()
+	switch {
+	case err == nil:
+		t.finish(started)
+	case t.wasStopped():
+		t.ended(supervisor.Status{})
+		t.awaitRelease()
+	case ctx.Err() != nil:
+		t.set.gone(t)
+	default:
+		t.set.agent.config.Log.Warn("attempt not started", "attempt", t.key, "error", err)
+		t.ended(supervisor.Status{Processes: []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: err.Error()}}}})
+		t.awaitRelease()
+	}
+}
+
+// wasStopped reports whether the end was ordered.
+func (t *attempt) wasStopped() bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.isStopped
+}
+
+// start prepares an attempt and starts its supervisor.
+func (t *attempt) start(ctx context.Context, client api.AgentsClient, order *api.Order) (*supervisor.Attempt, error) {
+	a := t.set.agent
+	progress := func(text string) {
+		t.say(func(r *api.Report) { r.State, r.Progress = "preparing", text })
+	}
+	spec, err := a.prepare(ctx, client, order, progress)
+	if err != nil {
+		return nil, err
+	}
+	spec.Deadline = a.newDeadline()
+	started, err := supervisor.Start(ctx, a.path("attempts"), spec)
+	if errors.Is(err, supervisor.ErrExists) {
+		started, _, err = supervisor.Adopt(ctx, a.path("attempts"), t.key)
+	}
+	return started, err
+}
+
+// runAdopted takes the rest of the course of an attempt that an earlier agent has started.
+func (t *attempt) runAdopted(ctx context.Context) {
+	started, status, err := supervisor.Adopt(ctx, t.set.agent.path("attempts"), t.key)
+	if err != nil {
+		t.set.agent.config.Log.Error("attempt not adopted", "attempt", t.key, "error", err)
+		t.set.gone(t)
+		return
+	}
+	t.set.agent.config.Log.Info("attempt adopted", "attempt", t.key, "state", status.State)
+	t.finish(started)
+}
+
+// finish waits until an attempt that was started has ended, reports that, and cleans up. It goes on
+// without a stream.
+func (t *attempt) finish(started *supervisor.Attempt) {
+	ctx := context.Background()
+	t.mu.Lock()
+	t.runs = started
+	t.mu.Unlock()
+	done := make(chan struct{})
+	go func() {
+		select {
+		case <-t.stopping:
+			_ = started.Stop(ctx, t.grace) // the end is waited for below
+		case <-done:
+		}
+	}()
+	if status, err := started.Started(ctx); err == nil && status.State == supervisor.Running {
+		t.say(func(r *api.Report) { r.State, r.Progress, r.StartedUnixMs = "running", "", status.Started.UnixMilli() })
+	}
+	status, err := started.Wait(ctx)
+	close(done)
+	if err != nil {
+		status.Processes = []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: "its supervisor is lost: " + err.Error()}}}
+	}
+	t.ended(status)
+	t.awaitRelease()
+}
+
+// ended reports the end.
+func (t *attempt) ended(status supervisor.Status) {
+	t.say(func(r *api.Report) {
+		r.State, r.Progress, r.Fenced = "ended", "", status.Reason == supervisor.Fenced
+		r.EndedUnixMs = status.Ended.UnixMilli()
+		for _, exit := range exitsOf(&status) {
+			r.Exits = append(r.Exits, &api.Exit{
+				Process: uint32(exit.Process), Code: int32(exit.Code), Signal: int32(exit.Signal),
+				OutOfMemory: exit.OutOfMemory, Error: exit.Error, Stopped: exit.Stopped,
+			})
+		}
+	})
+}
+
+// exitsOf returns how processes ended. What a supervisor lost with them failed by that.
+func exitsOf(status *supervisor.Status) []launch.Exit {
+	exits := status.Exits()
+	if status.Reason == supervisor.Lost && len(exits) == 0 {
+		return []launch.Exit{{Error: "its supervisor was killed"}}
+	}
+	return exits
+}
+
+// awaitRelease waits until the leader has the report, and cleans up.
+func (t *attempt) awaitRelease() {
+	<-t.released
+	a := t.set.agent
+	if err := os.RemoveAll(a.workDir(t.key)); err != nil {
+		a.config.Log.Warn("working directory stays", "attempt", t.key, "error", err)
+	}
+	mark := filepath.Join(a.path("attempts"), t.key.String(), releasedName)
+	if err := os.WriteFile(mark, nil, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
+		a.config.Log.Warn("attempt stays listed", "attempt", t.key, "error", err)
+	}
+	t.set.gone(t)
+}
+
+// extendTime is how long a supervisor may take to answer.
+const extendTime = 2 * time.Second
+
+// extend moves the deadline of the supervisor, if there is one.
+func (t *attempt) extend(ctx context.Context, until time.Duration) {
+	t.mu.Lock()
+	runs := t.runs
+	t.mu.Unlock()
+	if runs == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, extendTime)
+	defer cancel()
+	err := runs.Extend(ctx, until)
+	if err != nil && !errors.Is(err, supervisor.ErrEnded) && !errors.Is(err, supervisor.ErrFenced) {
+		t.set.agent.config.Log.Warn("deadline not extended", "attempt", t.key, "error", err)
+	}
+}

@@ -1,0 +1,21 @@
+// Package agent is what a node does for a cluster: it holds a stream to the controller that leads,
+// renews the node's lease, and makes true what the leader orders.
+//
+// All that must outlive the agent is on the disk: a run directory for each attempt (package
+// supervisor), and the highest epoch of an order. An agent that was restarted reads them and goes
+// on; it starts nothing twice. Processes outlive the agent. If no leader renews the lease for long
+// enough, the supervisors kill them, without the agent's help.
+//
+//	agent.go      the agent and its settings
+//	stream.go     the stream to the leader
+//	attempts.go   what the node has, and what it shall have
+//	attempt.go    the course of one attempt
+//	prepare.go    working directories, code and environments
+//	unpack.go     packed directories
+//	inventory.go  what the node has for launches
+//	answer.go     logs, for people
+//
+// Locks: attempts.mu before attempt.mu.
+//
+// Tested by tests/cluster. Read agent.go.
+package agent

@@ -1,0 +1,112 @@
+package agent
+
+import (
+	"context"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	clusterapi "github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/daemon/api"
+)
+
+// statusTime is how long phosd may take to say what it serves.
+const statusTime = 2 * time.Second
+
+// foreignVariable names a file with the indices of GPUs that count as used by others: a made-up
+// source for tests.
+const foreignVariable = "PHOS_TEST_FOREIGN_GPUS"
+
+// inventory returns what the node has for launches.
+func (a *Agent) inventory(ctx context.Context) *clusterapi.Inventory {
+	i := &clusterapi.Inventory{Cpus: uint32(runtime.NumCPU()), Os: osName()}
+	var info unix.Sysinfo_t
+	if unix.Sysinfo(&info) == nil {
+		i.MemoryBytes = info.Totalram * uint64(info.Unit)
+	}
+	var name unix.Utsname
+	if unix.Uname(&name) == nil {
+		i.Kernel = unix.ByteSliceToString(name.Release[:])
+	}
+	status, err := a.askPhosd(ctx)
+	if err != nil {
+		i.PhosdError = err.Error()
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		i.Gpus = a.gpus
+		return i
+	}
+	i.PhosdVersion = status.GetDaemon().GetVersion()
+	i.Gpus = gpusOf(status)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.gpus = i.Gpus
+	return i
+}
+
+// askPhosd asks phosd for its status.
+func (a *Agent) askPhosd(ctx context.Context) (*api.StatusReply, error) {
+	ctx, cancel := context.WithTimeout(ctx, statusTime)
+	defer cancel()
+	socket := a.config.Phosd
+	if socket == "" {
+		socket = api.DefaultSocket
+	}
+	client, err := api.Dial(socket)
+	if err != nil {
+		return nil, err
+	}
+	defer client.Close()
+	status, err := client.Daemon.Status(ctx, &api.StatusRequest{})
+	return status, api.FromStatus(err)
+}
+
+// gpusOf returns the GPUs that phosd serves. A GPU that others use besides phos is foreign.
+func gpusOf(status *api.StatusReply) (gpus []*clusterapi.GPU) {
+	made := madeUpForeign()
+	for _, g := range status.GetGpus() {
+		gpu := &clusterapi.GPU{
+			Index: g.GetIndex(), Name: g.GetName(), Uuid: g.GetUuid(), MemoryBytes: g.GetMemoryBytes(),
+			Bad: g.GetHardware().GetLost(), Software: strings.HasPrefix(status.GetDaemon().GetGpus(), "soft"),
+			Foreign: uint32(len(g.GetHardware().GetForeign())),
+		}
+		if made[g.GetIndex()] {
+			gpu.Foreign++
+		}
+		gpus = append(gpus, gpu)
+	}
+	return gpus
+}
+
+// madeUpForeign reads the file that foreignVariable names.
+func madeUpForeign() map[uint32]bool {
+	text, err := os.ReadFile(os.Getenv(foreignVariable))
+	if err != nil {
+		return nil
+	}
+	found := map[uint32]bool{}
+	for word := range strings.FieldsSeq(string(text)) {
+		if index, err := strconv.ParseUint(word, 10, 32); err == nil {
+			found[uint32(index)] = true
+		}
+	}
+	return found
+}
+
+// osName returns the name of the distribution.
+func osName() string {
+	text, err := os.ReadFile("/etc/os-release")
+	if err != nil {
+		return ""
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, found := strings.CutPrefix(line, "PRETTY_NAME="); found {
+			return strings.Trim(strings.TrimSpace(value), `"`)
+		}
+	}
+	return ""
+}

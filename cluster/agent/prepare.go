@@ -1,0 +1,135 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/user"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/agent/supervisor"
+	"github.com/phos-gpu/phos/cluster/api"
+)
+
+// Errors of orders that this node cannot follow.
+var (
+	// ErrNoAccount means that the owner of a launch has no account here.
+	ErrNoAccount = errors.New("the account does not exist on this node")
+	// ErrRoot means that a launch is to run as root, which this node does not allow.
+	ErrRoot = errors.New("this node runs no launches as root: its agent needs --allow-root")
+)
+
+// owner is the account that processes have.
+type owner struct {
+	name, home string
+	uid, gid   uint32
+	groups     []uint32
+}
+
+// lookUp returns an account.
+func (a *Agent) lookUp(name string) (owner, error) {
+	found, err := user.Lookup(name)
+	if err != nil {
+		return owner{}, fmt.Errorf("%w: %s", ErrNoAccount, name)
+	}
+	o := owner{name: name, home: found.HomeDir}
+	ids, err := found.GroupIds()
+	if err != nil {
+		return owner{}, fmt.Errorf("groups of %s: %w", name, err)
+	}
+	for _, text := range append([]string{found.Uid, found.Gid}, ids...) {
+		id, err := strconv.ParseUint(text, 10, 32)
+		if err != nil {
+			return owner{}, fmt.Errorf("ids of %s: %w", name, err)
+		}
+		o.groups = append(o.groups, uint32(id))
+	}
+	o.uid, o.gid, o.groups = o.groups[0], o.groups[1], o.groups[2:]
+	if o.uid == 0 && !a.config.AllowRoot {
+		return owner{}, ErrRoot
+	}
+	return o, nil
+}
+
+// workDir returns the directory of an attempt's working directories.
+func (a *Agent) workDir(key supervisor.Key) string { return a.path("work", key.String()) }
+
+// prepare makes the working directories of an attempt, and returns what its supervisor runs.
+func (a *Agent) prepare(
+	ctx context.Context, client api.AgentsClient, order *api.Order, progress func(string),
+) (supervisor.Spec, error) {
+	owner, err := a.lookUp(order.GetOwner())
+	if err != nil {
+		return supervisor.Spec{}, err
+	}
+	spec := supervisor.Spec{
+		Key: keyOf(order.GetAttempt()), Epoch: int64(order.GetEpoch()),
+		Grace:        time.Duration(order.GetGraceMs()) * time.Millisecond,
+		CgroupParent: "phos-launches",
+	}
+	source, err := a.fetch(ctx, client, order, progress)
+	if err != nil {
+		return spec, err
+	}
+	for i, process := range order.GetProcesses() {
+		dir := filepath.Join(a.workDir(spec.Key), strconv.Itoa(i))
+		if err := a.fill(ctx, dir, owner, source, order); err != nil {
+			return spec, fmt.Errorf("working directory of process %d: %w", i, err)
+		}
+		spec.Processes = append(spec.Processes, supervisor.Process{
+			Command: texts(process.GetCommand()), Environment: a.environment(owner, dir, process),
+			Directory: filepath.Join(dir, process.GetDirectory()), UID: owner.uid, GID: owner.gid, Groups: owner.groups,
+		})
+		spec.Limits.CPUs += process.GetMillicpus()
+		spec.Limits.MemoryBytes += process.GetMemoryBytes()
+	}
+	return spec, nil
+}
+
+// texts converts words of a message.
+func texts(words [][]byte) (all []string) {
+	for _, word := range words {
+		all = append(all, string(word))
+	}
+	return all
+}
+
+// fill makes a working directory, with the code in it.
+func (a *Agent) fill(ctx context.Context, dir string, o owner, packed string, order *api.Order) error {
+	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
+		return err
+	}
+	if err := os.RemoveAll(dir); err != nil {
+		return err
+	}
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		return err
+	}
+	if err := os.Chown(dir, int(o.uid), int(o.gid)); err != nil {
+		return err
+	}
+	switch {
+	case order.GetGit() != "":
+		return clone(ctx, dir, o, order)
+	case packed != "":
+		return unpackAs(ctx, dir, o, packed)
+	}
+	return nil
+}
+
+// environment returns what a process gets: as at a login, then phos in place of the driver, then
+// what the order says.
+func (a *Agent) environment(o owner, dir string, process *api.ProcessOrder) []string {
+	environment := []string{
+		"HOME=" + o.home, "USER=" + o.name, "LOGNAME=" + o.name, "SHELL=/bin/sh", "LANG=C.UTF-8", "PWD=" + dir,
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "PYTHONUNBUFFERED=1",
+	}
+	environment = append(environment, a.config.Environment...)
+	if a.config.Phosd != "" {
+		environment = append(environment, "PHOS_SOCKET="+a.config.Phosd)
+	}
+	return append(environment, texts(process.GetEnvironment())...)
+}

@@ -1,0 +1,187 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/internal/linux/boottime"
+)
+
+// stream is one stream to a leader.
+type stream struct {
+	agent  *Agent
+	client api.AgentsClient
+	grpc   api.Agents_AttachClient
+
+	// mu guards what follows, and is held while a message is sent.
+	mu     sync.Mutex
+	asks   map[uint64]context.CancelFunc
+	fence  time.Duration
+	sent   map[uint64]time.Duration // renewals that are not answered
+	number uint64
+}
+
+// errEnded is returned when the leader has ended the stream.
+var errEnded = errors.New("the controller has ended the connection")
+
+// attach connects to a controller and follows it, until the connection ends.
+func (a *Agent) attach(ctx context.Context, to *addresses) error {
+	address := to.pick()
+	conn, err := a.config.Dial(address)
+	if err != nil {
+		return fmt.Errorf("connect to %s: %w", address, err)
+	}
+	defer conn.Close()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var trailer metadata.MD
+	client := api.NewAgentsClient(conn)
+	opened, err := client.Attach(ctx, grpc.Trailer(&trailer))
+	if err != nil {
+		return fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
+	}
+	s := &stream{
+		agent: a, client: client, grpc: opened,
+		asks: map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
+	}
+	err = s.follow(ctx)
+	if named := opened.Trailer().Get(api.LeaderKey); len(named) > 0 && slices.Contains(a.config.Controllers, named[0]) {
+		to.lead = named[0]
+	}
+	return fmt.Errorf("attached to %s: %w", address, api.FromStatus(err))
+}
+
+// send sends a message.
+func (s *stream) send(message *api.FromAgent) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.grpc.Send(message)
+}
+
+// follow introduces the node, and then does what the leader sends.
+func (s *stream) follow(ctx context.Context) error {
+	if err := s.hello(ctx); err != nil {
+		return err
+	}
+	stop := s.agent.attempts.reportTo(func(r *api.Report) {
+		_ = s.send(&api.FromAgent{Message: &api.FromAgent_Report{Report: r}}) // the next stream reports it again
+	})
+	defer stop()
+	for {
+		message, err := s.grpc.Recv()
+		if err != nil {
+			return err
+		}
+		if err := s.receive(ctx, message); err != nil {
+			return err
+		}
+	}
+}
+
+// hello sends the first message.
+func (s *stream) hello(ctx context.Context) error {
+	a := s.agent
+	return s.send(&api.FromAgent{Message: &api.FromAgent_Hello{Hello: &api.Hello{
+		Node: a.config.Node, BootId: a.boot, Version: a.config.Version, Address: a.config.Address,
+		Inventory: a.inventory(ctx), Held: a.attempts.reports(), Epoch: a.attempts.highestEpoch(),
+	}}})
+}
+
+// receive handles a message of the leader.
+func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
+	switch m := message.GetMessage().(type) {
+	case *api.ToAgent_Welcome:
+		return s.welcomed(ctx, m.Welcome)
+	case *api.ToAgent_Renewed:
+		s.renewed(ctx, m.Renewed)
+	case *api.ToAgent_Orders:
+		return s.agent.attempts.follow(ctx, s.client, m.Orders)
+	case *api.ToAgent_Ask:
+		s.asked(ctx, m.Ask)
+	}
+	return nil
+}
+
+// welcomed begins to renew the lease.
+func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
+	lease := time.Duration(w.GetLeaseMs()) * time.Millisecond
+	s.fence = time.Duration(w.GetFenceAfterMs()) * time.Millisecond
+	if lease < 100*time.Millisecond || s.fence < lease {
+		return fmt.Errorf("a lease of %v and fence_after of %v make no sense", lease, s.fence)
+	}
+	s.agent.config.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
+	go s.renewAll(ctx, lease/3)
+	go s.watchInventory(ctx)
+	return nil
+}
+
+// renewAll asks for the lease again and again. The time before a request is sent counts, not that
+// of the answer.
+func (s *stream) renewAll(ctx context.Context, every time.Duration) {
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	for {
+		s.mu.Lock()
+		s.number++
+		s.sent[s.number] = boottime.Now()
+		for number := range s.sent {
+			if number+100 < s.number {
+				delete(s.sent, number)
+			}
+		}
+		err := s.grpc.Send(&api.FromAgent{Message: &api.FromAgent_Renewal{Renewal: &api.Renewal{Number: s.number}}})
+		s.mu.Unlock()
+		if err != nil {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+	}
+}
+
+// renewed extends the deadlines of what runs here.
+func (s *stream) renewed(ctx context.Context, r *api.Renewed) {
+	s.mu.Lock()
+	at, known := s.sent[r.GetNumber()]
+	delete(s.sent, r.GetNumber())
+	s.mu.Unlock()
+	if !known {
+		return
+	}
+	deadline := at + s.fence
+	s.agent.setDeadline(deadline)
+	s.agent.attempts.extend(ctx, deadline)
+}
+
+// inventoryEvery is how often the inventory is looked at.
+const inventoryEvery = 3 * time.Second
+
+// watchInventory tells the leader when the inventory changes.
+func (s *stream) watchInventory(ctx context.Context) {
+	ticker := time.NewTicker(inventoryEvery)
+	defer ticker.Stop()
+	last := ""
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+		}
+		inventory := s.agent.inventory(ctx)
+		if text := inventory.String(); text != last {
+			last = text
+			_ = s.send(&api.FromAgent{Message: &api.FromAgent_Inventory{Inventory: inventory}})
+		}
+	}
+}

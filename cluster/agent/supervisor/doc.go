@@ -1,0 +1,32 @@
+// Package supervisor runs the processes of one attempt of one replica, and outlives the agent that
+// started it.
+//
+// A supervisor is a process for each attempt: the parent of the replica's processes, outside their
+// cgroup. It starts them in the cgroup as their user, keeps what they print (package
+// cluster/agent/linelog), and notes how they end. It ends what is left: SIGTERM to all processes of
+// the cgroup, a grace, then SIGKILL until the cgroup is empty. It holds a deadline. If no agent
+// extends that in time, it kills the cgroup at once: a node that is cut off stops by itself.
+//
+// All that an agent must know later is in the attempt's run directory, for root alone:
+//
+//	order.json   what to run, written by Start
+//	status.json  what runs, and how it ended
+//	socket       requests to the supervisor
+//	log/         what the processes have printed
+//	supervisor.log  what went wrong in the supervisor itself
+//
+// The directory is locked as long as a supervisor lives, from before its start. An agent that was
+// restarted calls Adopt, which reaches the supervisor by its socket. If the supervisor was killed,
+// Adopt kills what is left in the cgroup, and notes the end. After a boot nothing is left. The
+// kernel kills the processes of a supervisor that is killed, but not what they have left behind:
+// without an agent that adopts it, that has no deadline.
+//
+// A supervisor is the agent's own program, started again with the argument Role; its main function
+// calls Main then. The package knows nothing of networks, stores and other nodes. Read spec.go
+// first, then client.go for the agent's side and serve.go for the supervisor's.
+//
+// # Locking
+//
+// In a supervisor, the lock of children is taken before that of attempt. Those of fence and output
+// are leaves: no other of this package is taken under them.
+package supervisor
