@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -58,7 +59,7 @@ func run(args []string, stdout, stderr io.Writer) int {
 	} else if err != nil {
 		fmt.Fprintf(stderr, "phosd: %v; see: phosd --help\n", err)
 		// pos_cli passes --ready-fd first, so that it gets this error too.
-		openReady(chosen.readyFD).say("%v", err)
+		readiness.OpenPipe(chosen.readyFD).Say("%v", err)
 		return exitUsage
 	}
 	if flags.NArg() > 0 {
@@ -69,19 +70,19 @@ func run(args []string, stdout, stderr io.Writer) int {
 }
 
 func (o *options) run(stdout, stderr io.Writer) int {
-	ready := openReady(o.readyFD)
-	defer ready.close()
+	ready := readiness.OpenPipe(o.readyFD)
+	defer ready.Close()
 	err := o.serve(stdout, ready)
 	if err == nil {
 		return exitDone
 	}
 	fmt.Fprintf(stderr, "phosd: %v\n", err)
-	ready.say("%v", err)
+	ready.Say("%v", err)
 	return exitFailed
 }
 
 // serve runs phosd until a signal stops it; --version and --print-config only print.
-func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
+func (o *options) serve(stdout io.Writer, ready *readiness.Pipe) (err error) {
 	if o.version {
 		fmt.Fprintf(stdout, "phosd %s\n", api.Version)
 		return nil
@@ -111,7 +112,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	if err != nil {
 		return err
 	}
-	supervisor := findSupervisor(logger)
+	supervisor := readiness.FindSupervisor(logger)
 	defer provideCgroups(settings, logger)()
 	guard, endGuard, err := openGuard(settings, logger)
 	if err != nil {
@@ -123,12 +124,12 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 		CPU: cpu, Guard: guard, Failpoints: failpoints, Config: settings, Inventory: inventory, Driver: openDriver(guard),
 		Environment: driverEnvironment(settings.Gpus.Offer), Log: logger, WorkerLog: log, UnusedGPUs: chosen.unused,
 		Ready: func(devices []gpu.DeviceInfo) {
-			ready.say("ready\t%s\t%s\t%s", settings.Socket, settings.Log.File, chosen.serves(devices))
-			supervisor.ready(settings.Socket)
+			ready.Say("ready\t%s\t%s\t%s", settings.Socket, settings.Log.File, chosen.serves(devices))
+			supervisor.Ready("serving programs at " + settings.Socket)
 		},
 	})
-	if errors.Is(err, rundir.ErrBusy) && ready.pipe != nil && alreadyServes(settings.Socket) {
-		ready.say("running\t%s", settings.Socket)
+	if errors.Is(err, rundir.ErrBusy) && ready.Open() && alreadyServes(settings.Socket) {
+		ready.Say("running\t%s", settings.Socket)
 	}
 	if err != nil {
 		return err
@@ -142,7 +143,7 @@ func (o *options) serve(stdout io.Writer, ready *ready) (err error) {
 	// programs go on.
 	context.AfterFunc(ctx, func() {
 		cancel()
-		supervisor.stopping()
+		supervisor.Stopping("stopping; programs go on")
 	})
 	if err := cpu.CacheKernelFeatures(ctx); err != nil {
 		logger.Debug("kernel features for CRIU not cached", "error", err)

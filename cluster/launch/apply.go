@@ -140,7 +140,8 @@ func (e Placed) apply(s *State) error {
 		}
 		r := &s.Replicas[a.Replica]
 		r.Attempt++
-		r.Live, r.Started, r.Node, r.GPUs, r.Exits = true, false, a.Node, slices.Clone(a.GPUs), nil
+		r.Live, r.Started, r.Exits = true, false, nil
+		r.Node, r.GPUs, r.Port = a.Node, slices.Clone(a.GPUs), a.Port
 		r.Image = s.imageFor(a.Replica)
 	}
 	if lacking := s.together(); s.Phase == Queued && len(lacking) > 0 {
@@ -268,19 +269,30 @@ func (s *State) replace(r *Replica, reason string) {
 	s.restart(reason)
 }
 
+// apply lets the replica wait for another place.
+func (e ReplicaLost) apply(s *State) error {
+	if r := s.find(e.Replica, e.Attempt); r != nil {
+		s.lose(r, e.Reason)
+	}
+	return nil
+}
+
 // apply lets the replicas of the node wait for other places.
 func (e NodeGone) apply(s *State) error {
 	for i := range s.Replicas {
-		r := &s.Replicas[i]
-		if !r.Live || r.Node != e.Node {
-			continue
-		}
-		r.Live = false
-		if s.Phase == Running || s.Cutting {
-			s.replace(r, "node "+e.Node+" is gone")
+		if r := &s.Replicas[i]; r.Live && r.Node == e.Node {
+			s.lose(r, "node "+e.Node+" is gone")
 		}
 	}
 	return nil
+}
+
+// lose lets a replica wait for another place that has lost its processes.
+func (s *State) lose(r *Replica, reason string) {
+	r.Live = false
+	if s.Phase == Running || s.Cutting {
+		s.replace(r, reason)
+	}
 }
 
 // apply keeps the cut. Its replicas have been stopped by it.

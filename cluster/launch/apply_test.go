@@ -16,7 +16,7 @@ type world struct {
 	t      *testing.T
 	random *rand.Rand
 	state  State
-	// fair means that nothing fails any more, and that all that is asked for is given.
+	// fair means that nothing fails from now on, and that all that is asked for is given.
 	fair    bool
 	nodes   []string
 	running map[string]map[int]int // node → replica → attempt
@@ -328,7 +328,7 @@ func anySpec(r *rand.Rand) Spec {
 }
 
 // TestAnyOrder plays launches of all shapes under events in any order. Nothing runs twice, nothing
-// is forgotten, gangs are whole, and once nothing fails any more every launch ends.
+// is forgotten, gangs are whole, and once nothing fails every launch ends.
 func TestAnyOrder(t *testing.T) {
 	results := make(map[Result]int)
 	for seed := range uint64(1_000) {

@@ -22,8 +22,8 @@ const (
 	MaxHostnames = 4096
 	MaxArray     = 10_000 // launches of an array
 
-	// MaxCommandBytes and MaxEnvironmentBytes are what one process may get. Linux takes 2 MiB of both
-	// together, and 128 KiB for one string.
+	// MaxCommandBytes and MaxEnvironmentBytes are what one process may get. Linux takes 2 MiB of
+	// both together, and 128 KiB for one string.
 	MaxCommandBytes     = 128 << 10
 	MaxEnvironmentBytes = 128 << 10
 

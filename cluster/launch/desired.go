@@ -37,7 +37,7 @@ func (s State) Orders() (orders []Order) {
 	for i, r := range s.Replicas {
 		if r.Live {
 			orders = append(orders, Order{
-				Assignment: Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs},
+				Assignment: Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs, Port: r.Port},
 				Attempt:    r.Attempt, Generation: s.Generation, Do: do, Image: r.Image,
 			})
 		}
@@ -81,4 +81,15 @@ func (s *State) joins(replica int) bool {
 	}
 	ended := s.count(r.Job, func(r *Replica) bool { return r.Done || r.Lost })
 	return (ended == 0 || s.owes(r)) && (s.Phase == Running || len(s.Cut) == 0)
+}
+
+// Equal reports whether two orders are the same.
+func (o Order) Equal(other Order) bool {
+	return o.Replica == other.Replica && o.Node == other.Node && slices.Equal(o.GPUs, other.GPUs) && o.Port == other.Port &&
+		o.Attempt == other.Attempt && o.Generation == other.Generation && o.Do == other.Do && o.Image == other.Image
+}
+
+// SameAttempt reports whether two orders are about the same attempt of a replica.
+func (o Order) SameAttempt(other Order) bool {
+	return o.Replica == other.Replica && o.Attempt == other.Attempt
 }

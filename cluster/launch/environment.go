@@ -39,7 +39,7 @@ func (s *Spec) Environment(r Replica, process int, at Where) map[string]string {
 	maps.Copy(values, s.Variables)
 	maps.Copy(values, job.Variables)
 	maps.Copy(values, job.Processes[process].Variables)
-	first, count := gpusOf(job.Processes, process)
+	first, count := GPUsOf(job.Processes, process)
 	maps.Copy(values, map[string]string{
 		"CUDA_VISIBLE_DEVICES": numbers(at.GPUs),
 		"PHOS_GPUS":            numbers(at.GPUs[first : first+count]),
@@ -59,8 +59,8 @@ func (s *Spec) Environment(r Replica, process int, at Where) map[string]string {
 	return values
 }
 
-// gpusOf returns which of its replica's GPUs are those of a process.
-func gpusOf(processes []Process, process int) (first, count int) {
+// GPUsOf returns which of its replica's GPUs are those of a process.
+func GPUsOf(processes []Process, process int) (first, count int) {
 	for _, each := range processes[:process] {
 		first += each.Resources.GPUs
 	}

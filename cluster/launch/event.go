@@ -51,9 +51,16 @@ type (
 		Replica, Attempt int
 		Exits            []Exit
 	}
-	// NodeGone means that certainly no process of the launch runs on a node any more.
+	// ReplicaLost means that no process of the attempt exists, through no fault of its own: it was
+	// stopped because its node was cut off.
+	ReplicaLost struct {
+		Replica, Attempt int
+		Reason           string
+	}
+	// NodeGone means that certainly no process of the launch runs on a node.
 	NodeGone struct{ Node string }
-	// Saved means that all live replicas were saved in one cut, and stopped. Images has one for each.
+	// Saved means that all live replicas were saved in one cut, and stopped. Images has one for
+	// each.
 	Saved struct{ Images map[int]string }
 	// Checkpointed means that all live replicas were saved in one cut, and go on.
 	Checkpointed struct{ Images map[int]string }
@@ -80,4 +87,7 @@ type Assignment struct {
 	Replica int    `json:"replica"`
 	Node    string `json:"node"`
 	GPUs    []int  `json:"gpus,omitempty"`
+	// Port is the first of the ports that are reserved for the replica on its node: that of torch's
+	// rendezvous, then those that processes name, in their order.
+	Port int `json:"port,omitempty"`
 }

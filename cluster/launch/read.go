@@ -70,3 +70,6 @@ func bindSpec(decoded map[string]any) (spec Spec, err error) {
 	}
 	return spec, nil
 }
+
+// JSON returns what ReadJSON reads.
+func (s *Spec) JSON() ([]byte, error) { return json.Marshal(s) }

@@ -28,15 +28,16 @@ type Spec struct {
 	Variables map[string]string `json:"env,omitempty"`
 	// Checkpoint says when its processes are saved.
 	Checkpoint Checkpoint `json:"checkpoint,omitzero"`
-	// Array starts one launch for each combination of the values of its parameters. A parameter is an
-	// environment variable, and replaces {NAME} in commands.
+	// Array starts one launch for each combination of the values of its parameters. A parameter is
+	// an environment variable, and replaces {NAME} in commands.
 	Array map[string][]Value `json:"array,omitempty"`
 }
 
 // Job is a number of replicas of the same processes.
 type Job struct {
 	Name string `json:"name"`
-	// Replicas is how many there are. A range starts with the least, and more join as there is room.
+	// Replicas is how many there are. A range starts with the least, and more join as there is
+	// room.
 	Replicas Replicas `json:"replicas,omitzero"`
 	// Processes are those of one replica. They run on one node.
 	Processes []Process `json:"processes"`

@@ -45,8 +45,8 @@ const (
 type State struct {
 	Spec  Spec  `json:"spec"`
 	Phase Phase `json:"phase"`
-	// Goal is set while Stopping. Cutting means that the processes are saved in one cut, and stopped
-	// by that.
+	// Goal is set while Stopping. Cutting means that the processes are saved in one cut, and
+	// stopped by that.
 	Goal    Goal `json:"goal,omitempty"`
 	Cutting bool `json:"cutting,omitempty"`
 	// Result is set with ToEnd and when Ended. Reason says why the launch stops or has ended.
@@ -72,6 +72,7 @@ type Replica struct {
 	Started bool   `json:"started,omitempty"`
 	Node    string `json:"node,omitempty"`
 	GPUs    []int  `json:"gpus,omitempty"`
+	Port    int    `json:"port,omitempty"`
 	// Done means that it has succeeded, Lost that it has failed for good and the others go on.
 	Done bool `json:"done,omitempty"`
 	Lost bool `json:"lost,omitempty"`

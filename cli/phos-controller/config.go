@@ -1,0 +1,115 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/store/etcd"
+)
+
+// DefaultConfig is where the configuration is read from.
+const DefaultConfig = "/etc/phos/controller.toml"
+
+// config is the configuration file.
+type config struct {
+	Controller struct {
+		StateDir string   `toml:"state_dir" comment:"what this controller keeps"`
+		Listen   string   `toml:"listen" comment:"where nodes and people reach it, with TLS"`
+		Socket   string   `toml:"socket" comment:"for people on this machine"`
+		Names    []string `toml:"names" comment:"names and addresses in its certificate, beside those of this machine"`
+		Lease    duration `toml:"lease" comment:"without a renewal for so long, another controller leads"`
+		Ports    string   `toml:"ports" comment:"the TCP ports that launches get on nodes"`
+	} `toml:"controller"`
+	Nodes struct {
+		Lease      duration `toml:"lease" comment:"without a renewal for so long, a node gets nothing new"`
+		FenceAfter duration `toml:"fence_after" comment:"and after so long, what it runs is stopped there and started elsewhere"`
+		Grace      duration `toml:"grace" comment:"between SIGTERM and SIGKILL"`
+	} `toml:"nodes"`
+	Launches struct {
+		Keep duration `toml:"keep" comment:"how long launches that have ended are listed"`
+	} `toml:"launches"`
+	Scheduler schedulerConfig `toml:"scheduler"`
+}
+
+// duration is a time as text.
+type duration time.Duration
+
+// UnmarshalText reads what time.ParseDuration reads.
+func (d *duration) UnmarshalText(text []byte) error {
+	parsed, err := time.ParseDuration(string(text))
+	if err == nil && parsed <= 0 {
+		err = errors.New("want a time above 0, as 5s or 1m")
+	}
+	*d = duration(parsed)
+	return err
+}
+
+// MarshalText writes what UnmarshalText reads.
+func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+
+// defaults returns the configuration of a controller that is told nothing.
+func defaults() config {
+	var c config
+	c.Controller.StateDir = "/var/lib/phos-controller"
+	c.Controller.Listen = ":7411"
+	c.Controller.Socket = "/run/phos/controller.sock"
+	c.Controller.Lease = duration(etcd.DefaultLease)
+	c.Controller.Ports = "20000-29999"
+	c.Nodes.Lease = duration(control.DefaultTimes.Lease)
+	c.Nodes.FenceAfter = duration(control.DefaultTimes.FenceAfter)
+	c.Nodes.Grace = duration(control.DefaultTimes.Grace)
+	c.Launches.Keep = duration(7 * 24 * time.Hour)
+	c.Scheduler = defaultScheduler
+	return c
+}
+
+// readConfig reads a file over the defaults. The default file may be missing.
+func readConfig(path string) (config, error) {
+	c := defaults()
+	text, err := os.ReadFile(path)
+	if errors.Is(err, os.ErrNotExist) && path == DefaultConfig {
+		return c, nil
+	}
+	if err != nil {
+		return c, fmt.Errorf("read the configuration: %w", err)
+	}
+	decoder := toml.NewDecoder(strings.NewReader(string(text))).DisallowUnknownFields()
+	if err := decoder.Decode(&c); err != nil {
+		var strict *toml.StrictMissingError
+		if errors.As(err, &strict) && len(strict.Errors) > 0 {
+			row, _ := strict.Errors[0].Position()
+			return c, fmt.Errorf("%s: line %d: there is no key %s", path, row, strings.Join(strict.Errors[0].Key(), "."))
+		}
+		return c, fmt.Errorf("%s: %w", path, err)
+	}
+	return c, nil
+}
+
+// settings returns what package control is configured with.
+func (c *config) settings(version string) (control.Settings, error) {
+	s := control.Settings{
+		Times: control.Times{
+			Lease: time.Duration(c.Nodes.Lease), FenceAfter: time.Duration(c.Nodes.FenceAfter),
+			Grace: time.Duration(c.Nodes.Grace), Margin: control.DefaultTimes.Margin,
+		},
+		Policies: c.Scheduler.policies, Placement: c.Scheduler.Placement, Scheduler: c.Scheduler.text(),
+		KeepEnded: time.Duration(c.Launches.Keep), Version: version,
+	}
+	if _, err := fmt.Sscanf(c.Controller.Ports, "%d-%d", &s.Ports.From, &s.Ports.To); err != nil {
+		return s, fmt.Errorf("controller.ports is %q: want a range as 20000-29999", c.Controller.Ports)
+	}
+	if c.Controller.Lease >= c.Nodes.FenceAfter {
+		return s, fmt.Errorf("controller.lease is %v; it must be shorter than nodes.fence_after of %v, or launches stop when a "+
+			"controller does", time.Duration(c.Controller.Lease), time.Duration(c.Nodes.FenceAfter))
+	}
+	if _, err := s.Policies(); err != nil {
+		return s, err
+	}
+	return s, s.Check()
+}

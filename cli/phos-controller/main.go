@@ -1,0 +1,107 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"os"
+	"os/signal"
+	"syscall"
+
+	"github.com/pelletier/go-toml/v2"
+
+	"github.com/phos-gpu/phos/cli/readiness"
+)
+
+func main() { os.Exit(run(os.Args[1:])) }
+
+// options are the flags.
+type options struct {
+	config      string
+	printConfig bool
+	readyFD     int
+	logLevel    slog.Level
+	change      []func(*config)
+}
+
+// about is what --help prints first.
+const about = `usage: phos-controller [FLAGS]
+
+Runs one controller of a cluster, as root. pos_cli --start --target cluster starts it in the
+background, with phosd and an agent for this machine. Settings come from ` + DefaultConfig + `;
+flags override them, and --print-config prints the result.
+
+Flags:
+`
+
+// parse reads the flags.
+func parse(arguments []string) (options, error) {
+	o := options{config: DefaultConfig}
+	flags := flag.NewFlagSet("phos-controller", flag.ContinueOnError)
+	flags.Usage = func() {
+		fmt.Fprint(flags.Output(), about)
+		flags.PrintDefaults()
+	}
+	flags.StringVar(&o.config, "config", o.config, "configuration `FILE`")
+	flags.BoolVar(&o.printConfig, "print-config", false, "print the resulting configuration, and start nothing")
+	flags.IntVar(&o.readyFD, "ready-fd", 0, "`DESCRIPTOR` that gets a line when the controller serves")
+	flags.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
+	for _, each := range []struct {
+		name, usage string
+		set         func(*config, string)
+	}{
+		{"state-dir", "`DIR` for what the controller keeps", func(c *config, v string) { c.Controller.StateDir = v }},
+		{"listen", "`ADDRESS` where nodes and people reach it, with TLS", func(c *config, v string) { c.Controller.Listen = v }},
+		{"socket", "`PATH` of the socket for people on this machine", func(c *config, v string) { c.Controller.Socket = v }},
+		{"order", "`ORDER` of launches, as --order of pos_cli sim run", func(c *config, v string) { c.Scheduler.Order = v }},
+	} {
+		flags.Func(each.name, each.usage, func(value string) error {
+			o.change = append(o.change, func(c *config) { each.set(c, value) })
+			return nil
+		})
+	}
+	if err := flags.Parse(arguments); err != nil {
+		return o, err
+	}
+	if flags.NArg() > 0 {
+		return o, fmt.Errorf("phos-controller takes no arguments, only flags: %q", flags.Arg(0))
+	}
+	return o, nil
+}
+
+// run is main with an exit status.
+func run(arguments []string) int {
+	o, err := parse(arguments)
+	if errors.Is(err, flag.ErrHelp) {
+		return 0
+	}
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "phos-controller:", err)
+		return 2
+	}
+	settings, err := readConfig(o.config)
+	for _, change := range o.change {
+		change(&settings)
+	}
+	if err == nil && o.printConfig {
+		text, _ := toml.Marshal(settings) // plain data can be written
+		_, _ = os.Stdout.Write(text)
+		return 0
+	}
+	ready := readiness.OpenPipe(o.readyFD)
+	defer ready.Close()
+	if err == nil {
+		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+		defer stop()
+		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel}))
+		err = serve(ctx, settings, ready, log)
+	}
+	if err != nil && !errors.Is(err, context.Canceled) {
+		ready.Say("%v", err)
+		fmt.Fprintln(os.Stderr, "phos-controller:", err)
+		return 1
+	}
+	return 0
+}

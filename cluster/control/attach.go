@@ -1,0 +1,183 @@
+package control
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+)
+
+// ErrNodeUnknown is returned to an agent whose node is not one of the cluster's.
+var ErrNodeUnknown = errors.New("the cluster does not know this node: it was removed; join it again")
+
+// errReplaced ends the stream of an agent when the same node attaches again.
+var errReplaced = errors.New("the node has attached again")
+
+// attach begins to lead an agent. Its first messages follow once what the agent said is in the
+// store.
+func (l *Leader) attach(name, key string, hello *api.Hello, s *session) error {
+	n := l.nodes[name]
+	if n == nil || n.Key != key {
+		return fmt.Errorf("%w: %q", ErrNodeUnknown, name)
+	}
+	if n.session != nil {
+		n.session.end(errReplaced)
+		n.session = nil
+	}
+	rebooted := n.BootID != "" && n.BootID != hello.GetBootId()
+	if rebooted {
+		l.nodeEvent(n, "rebooted", "")
+		l.setOpen(n, false)
+		l.loseProcesses(n)
+	}
+	n.renewed = l.clock.boot()
+	if n.Gone {
+		n.Gone = false
+		l.nodeEvent(n, "back", "")
+	}
+	l.introduced(n, hello)
+	for _, report := range hello.GetHeld() {
+		l.report(n, report)
+	}
+	l.then(func() { l.welcome(n, s) })
+	return nil
+}
+
+// introduced notes what an agent says of its node.
+func (l *Leader) introduced(n *node, hello *api.Hello) {
+	if n.Version != hello.GetVersion() || n.BootID != hello.GetBootId() {
+		l.nodeEvent(n, "attached", fmt.Sprintf("agent %s at %s", hello.GetVersion(), hello.GetAddress()))
+	}
+	n.BootID, n.Version, n.Address = hello.GetBootId(), hello.GetVersion(), hello.GetAddress()
+	l.changedNodes[n] = struct{}{}
+	l.inventory(n, hello.GetInventory())
+	if !n.introduced {
+		l.introduce(n)
+	}
+}
+
+// inventory notes what a node has. GPUs of a node that runs launches keep their numbers: a change
+// of them counts once nothing runs there.
+func (l *Leader) inventory(n *node, said *api.Inventory) {
+	next := inventoryOf(said)
+	if !sameGPUs(n.Inventory.GPUs, next.GPUs) && len(n.live) > 0 {
+		l.log.Warn("node's GPUs have changed while launches run there", "node", n.Name)
+		next.GPUs = n.Inventory.GPUs
+	}
+	if n.Inventory.Equal(next) {
+		return
+	}
+	reopen := n.open && !sameGPUs(n.Inventory.GPUs, next.GPUs)
+	n.Inventory = next
+	l.changedNodes[n] = struct{}{}
+	l.tableChanged()
+	if reopen {
+		l.setOpen(n, false)
+	}
+}
+
+// sameGPUs reports whether two lists have the same devices in the same order.
+func sameGPUs(a, b []record.GPU) bool {
+	return slices.EqualFunc(a, b, func(a, b record.GPU) bool {
+		return a.Index == b.Index && a.Name == b.Name && a.UUID == b.UUID && a.MemoryBytes == b.MemoryBytes
+	})
+}
+
+// welcome makes the stream the node's, and sends all orders.
+func (l *Leader) welcome(n *node, s *session) {
+	n.session = s
+	times := l.settings.Times
+	s.send(&api.ToAgent{Message: &api.ToAgent_Welcome{Welcome: &api.Welcome{
+		Epoch: uint64(l.Epoch()), LeaseMs: uint64(times.Lease.Milliseconds()),
+		FenceAfterMs: uint64(times.FenceAfter.Milliseconds()),
+	}}})
+	s.send(&api.ToAgent{Message: &api.ToAgent_Orders{Orders: &api.Orders{
+		Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n),
+	}}})
+	l.lookAtLease(n)
+}
+
+// detach notes that a stream has ended. The node's lease runs on.
+func (l *Leader) detach(name string, s *session) {
+	if n := l.nodes[name]; n != nil && n.session == s {
+		n.session = nil
+		l.lookAtLease(n)
+	}
+}
+
+// receive handles a message of an agent.
+func (l *Leader) receive(name string, s *session, message *api.FromAgent) {
+	n := l.nodes[name]
+	if n == nil || n.session != s {
+		return
+	}
+	switch m := message.GetMessage().(type) {
+	case *api.FromAgent_Renewal:
+		l.renew(n, m.Renewal)
+	case *api.FromAgent_Report:
+		l.report(n, m.Report)
+	case *api.FromAgent_Inventory:
+		l.inventory(n, m.Inventory)
+	case *api.FromAgent_Leave:
+		l.nodeEvent(n, "leaves", m.Leave.GetReason())
+		n.session = nil
+		s.end(nil)
+		l.lookAtLease(n)
+	}
+}
+
+// renew extends the lease of a node. It is not answered by a leader that may have been replaced:
+// the next one gives the node up FenceAfter after its own beginning, which is not before Until.
+func (l *Leader) renew(n *node, r *api.Renewal) {
+	now := l.clock.boot()
+	if now >= l.leadership.Until() {
+		return
+	}
+	n.renewed = now
+	l.lookAtLease(n)
+	n.session.send(&api.ToAgent{Message: &api.ToAgent_Renewed{Renewed: &api.Renewed{
+		Number: r.GetNumber(), Epoch: uint64(l.Epoch()),
+	}}})
+}
+
+// report notes what an agent says of an attempt. What is no longer wanted is released.
+func (l *Leader) report(n *node, r *api.Report) {
+	e := l.launches[r.GetLaunch()]
+	replica, attempt := int(r.GetReplica()), int(r.GetAttempt())
+	if e == nil || !e.isLive(replica, attempt, n.Name) {
+		l.then(func() { l.release(n, r.GetLaunch(), replica, attempt) })
+		return
+	}
+	switch {
+	case r.GetState() == "running" && !e.State.Replicas[replica].Started:
+		l.mustApply(e, launch.ReplicaStarted{Replica: replica, Attempt: attempt})
+	case r.GetState() == "ended" && r.GetFenced():
+		l.mustApply(e, launch.ReplicaLost{
+			Replica: replica, Attempt: attempt, Reason: "node " + n.Name + " was cut off, and has stopped its processes",
+		})
+	case r.GetState() == "ended":
+		l.mustApply(e, launch.ReplicaEnded{Replica: replica, Attempt: attempt, Exits: exitsOf(r.GetExits())})
+	case r.GetState() == "preparing":
+		e.progress(replica, r.GetProgress())
+	}
+}
+
+// isLive reports whether an attempt has processes on a node, by the launch's state.
+func (e *entry) isLive(replica, attempt int, name string) bool {
+	if replica >= len(e.State.Replicas) {
+		return false
+	}
+	r := &e.State.Replicas[replica]
+	return r.Live && r.Attempt == attempt && r.Node == name
+}
+
+// progress notes what an agent does to start a replica. It is not kept in the store.
+func (e *entry) progress(replica int, text string) {
+	if e.preparing == nil {
+		e.preparing = map[int]string{}
+	}
+	e.preparing[replica] = text
+}

@@ -1,0 +1,50 @@
+package control
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/identity"
+)
+
+// Callers finds out which caller makes a request.
+type Callers interface {
+	// Of returns the caller of the request that a context belongs to, or api.ErrUnknownCaller.
+	Of(ctx context.Context) (identity.Caller, error)
+}
+
+// Joins makes machines nodes.
+type Joins interface {
+	ClusterID() string
+	Join(ctx context.Context, leader *Leader, request *api.JoinRequest) (*api.JoinReply, error)
+}
+
+// maySee reports whether a caller may see launches of an account.
+func maySee(c identity.Caller, owner string) bool {
+	return identity.May(c, identity.View, identity.Target{Thing: identity.Launch, Owner: owner})
+}
+
+// mayChange returns an error unless a caller may change launches of an account.
+func mayChange(c identity.Caller, owner string) error {
+	return identity.Check(c, identity.Change, identity.Target{Thing: identity.Launch, Owner: owner})
+}
+
+// launchAccount returns the account that a new launch of a caller runs as. Whether it is root by
+// another name is checked on the node.
+func launchAccount(c identity.Caller) (string, error) {
+	target := identity.Target{Thing: identity.Launch, Owner: c.Account}
+	if err := identity.Check(c, identity.Create, target); err != nil {
+		return "", err
+	}
+	if c.Account == "" {
+		return "", fmt.Errorf("%w: %s has no account on the nodes", identity.ErrForbidden, c)
+	}
+	const anyUser = 1 // the uid is known on the node only
+	return c.Account, c.CheckAccount(c.Account, anyUser)
+}
+
+// administer returns an error unless a caller may change the cluster itself.
+func administer(c identity.Caller) error {
+	return identity.Check(c, identity.Change, identity.Target{Thing: identity.Settings})
+}

@@ -1,0 +1,105 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/store"
+)
+
+// Controller is a process that may lead. While another one leads it refuses requests, and names
+// that one.
+type Controller struct {
+	store    store.Store
+	settings Settings
+	address  string
+	log      *slog.Logger
+
+	mu     sync.Mutex
+	leader *Leader // nil while another controller leads
+}
+
+// NewController returns a controller that others reach at an address.
+func NewController(objects store.Store, settings Settings, address string, log *slog.Logger) *Controller {
+	return &Controller{store: objects, settings: settings, address: address, log: log}
+}
+
+// NotLeaderError is returned by a controller that does not lead.
+type NotLeaderError struct {
+	// Leader is the address of the one that does; empty: none does now.
+	Leader string
+}
+
+func (e *NotLeaderError) Error() string {
+	if e.Leader == "" {
+		return "no controller leads now: try again in some seconds"
+	}
+	return "the controller at " + e.Leader + " leads"
+}
+
+// Run leads whenever it is this controller's turn, until the context ends.
+func (c *Controller) Run(ctx context.Context) error {
+	for ctx.Err() == nil {
+		if err := c.lead(ctx); err != nil && ctx.Err() == nil {
+			c.log.Error("leadership ended", "error", err)
+			select {
+			case <-ctx.Done():
+			case <-time.After(retryAfter):
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+// lead waits for its turn, and leads until that ends.
+func (c *Controller) lead(ctx context.Context) error {
+	leadership, err := c.store.Campaign(ctx, c.address)
+	if err != nil {
+		return fmt.Errorf("campaign: %w", err)
+	}
+	defer resign(leadership)
+	c.log.Info("leading", "epoch", leadership.Epoch())
+	leader, err := NewLeader(ctx, c.store, leadership, c.settings, c.log)
+	if err != nil {
+		return err
+	}
+	c.set(leader)
+	defer c.set(nil)
+	return leader.Run(ctx)
+}
+
+// resign gives a leadership back, so that another controller can lead at once.
+func resign(leadership store.Leadership) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Second)
+	defer cancel()
+	_ = leadership.Resign(ctx) // it ends by itself otherwise
+}
+
+// set makes a leader the one that requests go to.
+func (c *Controller) set(l *Leader) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.leader = l
+}
+
+// leading returns the leader of this process, or NotLeaderError.
+func (c *Controller) leading(ctx context.Context) (*Leader, error) {
+	c.mu.Lock()
+	leader := c.leader
+	c.mu.Unlock()
+	if leader != nil {
+		return leader, nil
+	}
+	name, _, err := c.store.Leader(ctx)
+	if err != nil && !errors.Is(err, store.ErrNotFound) {
+		return nil, err
+	}
+	if name == c.address {
+		name = "" // it has just won, and is not ready yet
+	}
+	return nil, &NotLeaderError{name}
+}

@@ -1,0 +1,267 @@
+package control
+
+import (
+	"crypto/rand"
+	"encoding/base32"
+	"errors"
+	"fmt"
+	"math/bits"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+// Errors of requests.
+var (
+	// ErrNoLaunch means that there is no such launch, or that it is another user's.
+	ErrNoLaunch = errors.New("no such launch")
+	// ErrNeverFits means that the cluster could not run a launch even if it were empty.
+	ErrNeverFits = errors.New("the cluster cannot run this launch")
+	// ErrTooLarge means that a launch does not fit into one object of the store.
+	ErrTooLarge = errors.New("the launch is too large")
+)
+
+// submission is a launch that a user wants to have.
+type submission struct {
+	spec    launch.Spec // checked
+	owner   string
+	by      string
+	code    record.Code
+	script  []byte
+	request string
+}
+
+// create queues a launch, or one for each combination of an array's parameters.
+func (l *Leader) create(s submission) (created []*entry, err error) {
+	if before := l.byRequest(s.by, s.request); len(before) > 0 {
+		return before, nil
+	}
+	if err := l.resolveAfter(&s); err != nil {
+		return nil, err
+	}
+	specs := s.spec.Expand()
+	for _, spec := range specs {
+		if err := l.feasible(spec); err != nil {
+			return nil, err
+		}
+	}
+	for _, spec := range specs {
+		e := l.newEntry(s, spec)
+		if size := len(e.Encode()); size > store.MaxValue/2 {
+			return nil, fmt.Errorf("%w: its description takes %d bytes of at most %d", ErrTooLarge, size, store.MaxValue/2)
+		}
+		created = append(created, e)
+	}
+	for _, e := range created {
+		l.latest++
+		e.Number = l.latest
+		l.keep(e)
+		l.event(e, string(e.State.Phase), "submitted by "+e.By)
+		l.lookAtDependencies(e)
+		l.syncParts(e)
+	}
+	return created, nil
+}
+
+// newEntry returns a launch that is not numbered yet.
+func (l *Leader) newEntry(s submission, spec launch.Spec) *entry {
+	now := l.clock.wall()
+	return &entry{Launch: record.Launch{
+		ID: newID(), Owner: s.owner, By: s.by, Request: s.request, Submitted: now, Queued: now,
+		Code: s.code, Script: s.script, State: launch.New(spec),
+	}}
+}
+
+// newID returns an id that no other launch has: 50 random bits in small letters and digits.
+func newID() string {
+	var random [7]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	return "l-" + strings.ToLower(base32.StdEncoding.WithPadding(base32.NoPadding).EncodeToString(random[:])[:10])
+}
+
+// byRequest returns the launches that an earlier request with the same number has created.
+func (l *Leader) byRequest(by, request string) (found []*entry) {
+	if request == "" {
+		return nil
+	}
+	for _, e := range l.launches {
+		if e.Request == request && e.By == by {
+			found = append(found, e)
+		}
+	}
+	slices.SortFunc(found, func(a, b *entry) int { return a.Number - b.Number })
+	return found
+}
+
+// find returns a launch by its id, its number, or the name of the newest one that is called so.
+func (l *Leader) find(text string) *entry {
+	if e := l.launches[text]; e != nil {
+		return e
+	}
+	if number, err := strconv.Atoi(text); err == nil {
+		return l.numbers[number]
+	}
+	var newest *entry
+	for _, e := range l.launches {
+		if e.State.Spec.Name == text && (newest == nil || e.Number > newest.Number) {
+			newest = e
+		}
+	}
+	return newest
+}
+
+// resolveAfter replaces what a launch comes after by ids.
+func (l *Leader) resolveAfter(s *submission) error {
+	after := slices.Clone(s.spec.After)
+	for i, text := range after {
+		e := l.find(text)
+		if e == nil {
+			return launch.Errors{{Field: fmt.Sprintf("after[%d]", i), Value: fmt.Sprintf("%q", text), Problem: "there is no such launch"}}
+		}
+		after[i] = e.ID
+	}
+	s.spec.After = after
+	return nil
+}
+
+// lookAtDependencies queues or ends a launch that waits for others, if they have ended.
+func (l *Leader) lookAtDependencies(e *entry) {
+	if e.State.Phase != launch.Waiting {
+		return
+	}
+	for _, id := range e.State.Spec.After {
+		other := l.launches[id]
+		switch {
+		case other == nil || other.State.Phase == launch.Ended && other.State.Result != launch.Completed:
+			l.mustApply(e, launch.DependencyFailed{ID: id})
+			return
+		case other.State.Phase != launch.Ended:
+			return
+		}
+	}
+	l.mustApply(e, launch.DependenciesCompleted{})
+}
+
+// dependents looks at the launches that wait for one that has ended.
+func (l *Leader) dependents(ended *entry) {
+	for _, e := range l.launches {
+		if e.State.Phase == launch.Waiting && slices.Contains(e.State.Spec.After, ended.ID) {
+			l.lookAtDependencies(e)
+		}
+	}
+}
+
+// feasible returns an error if the cluster could not run a launch even if it were empty. Nodes
+// count that do not answer now. A cluster without nodes runs everything later.
+func (l *Leader) feasible(spec launch.Spec) error {
+	if len(l.nodes) == 0 {
+		return nil
+	}
+	state := launch.New(spec)
+	state.Phase = launch.Queued
+	p := &part{entry: &entry{Launch: record.Launch{State: state}}, replicas: state.Needs().Together}
+	want := needOf(p)
+	f := &fitting{placer: &placer{}, table: l.emptyTable(), need: &want, gpus: want.gpus() > 0}
+	f.free = func(id cluster.NodeID) uint64 {
+		if f.gpus {
+			return 1<<min(len(f.table[id].gpus), 63) - 1
+		}
+		return 1<<bits.Len(slots-1) - 1
+	}
+	if f.placeAll() {
+		return nil
+	}
+	return fmt.Errorf("%w: %s; the cluster has %s", ErrNeverFits, f.lacking(), l.has())
+}
+
+// emptyTable returns a table of all nodes, as if nothing ran there and all were open.
+func (l *Leader) emptyTable() (t table) {
+	for _, name := range l.nodeNames {
+		n := l.nodes[name]
+		if n == nil {
+			t = append(t, tableNode{})
+			continue
+		}
+		bare := node{Node: n.Node, open: true}
+		t = append(t, bare.tableNode())
+	}
+	return t
+}
+
+// lacking says which replica finds no node, and what it wants.
+func (f *fitting) lacking() string {
+	for i := range f.need.replicas {
+		r := &f.need.replicas[i]
+		if !slices.ContainsFunc(f.assigned, func(a launch.Assignment) bool { return a.Replica == r.replica }) {
+			return fmt.Sprintf("replica %d of %d finds no node with %s", r.replica, len(f.need.replicas), r.text(f.need.place))
+		}
+	}
+	return "its replicas do not fit together"
+}
+
+// text says what a replica wants.
+func (r *replicaNeed) text(place launch.Place) string {
+	var wants []string
+	if r.gpus > 0 {
+		gpus := fmt.Sprintf("%d GPUs", r.gpus)
+		for _, models := range r.models {
+			gpus += " of model " + strings.Join(models, " or ")
+		}
+		if r.gpuMemory > 0 {
+			gpus += fmt.Sprintf(" with %d MiB each", r.gpuMemory>>20)
+		}
+		wants = append(wants, gpus)
+	}
+	if r.millicpus > 0 {
+		wants = append(wants, fmt.Sprintf("%g CPUs", float64(r.millicpus)/1000))
+	}
+	if r.memory > 0 {
+		wants = append(wants, fmt.Sprintf("%d MiB of memory", r.memory>>20))
+	}
+	for _, each := range []struct{ name, value string }{{"cluster", place.Cluster}, {"shard", place.Shard}} {
+		if each.value != "" {
+			wants = append(wants, each.name+" "+each.value)
+		}
+	}
+	if len(place.Hostnames) > 0 {
+		wants = append(wants, "one of the names "+strings.Join(place.Hostnames[:min(5, len(place.Hostnames))], ", "))
+	}
+	if len(wants) == 0 {
+		return "a free place"
+	}
+	return strings.Join(wants, ", ")
+}
+
+// has says what the cluster has, in one line.
+func (l *Leader) has() string {
+	kinds := map[string]int{}
+	for _, n := range l.nodes {
+		gpus := "no GPU"
+		if count := len(n.Inventory.GPUs); count > 0 {
+			gpus = fmt.Sprintf("%d GPUs (%s)", count, n.Inventory.GPUs[0].Name)
+		}
+		kinds[fmt.Sprintf("%s, %d CPUs, %d MiB", gpus, n.Inventory.CPUs, n.Inventory.MemoryBytes>>20)]++
+	}
+	var texts []string
+	for kind, count := range kinds {
+		texts = append(texts, fmt.Sprintf("%d × %s", count, kind))
+	}
+	slices.Sort(texts)
+	if len(texts) > 8 {
+		texts = append(texts[:8], "and others")
+	}
+	return strings.Join(texts, "; ")
+}
+
+// forget drops a launch that ended long ago.
+func (l *Leader) forget(e *entry) {
+	delete(l.launches, e.ID)
+	delete(l.numbers, e.Number)
+	delete(l.changedLaunches, e)
+	l.forgotten = append(l.forgotten, e)
+}

@@ -1,0 +1,169 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+)
+
+// entry is a launch that the leader knows.
+type entry struct {
+	record.Launch
+	revision store.Revision
+	// told is what agents were told to do, by the state that is in the store.
+	told []launch.Order
+	// preparing is what agents do to start replicas.
+	preparing map[int]string
+	// parts are what the scheduler places at once, by their number.
+	parts map[int]*part
+}
+
+// apply changes a launch by an event, and everything that depends on its state.
+func (l *Leader) apply(e *entry, event launch.Event) error {
+	next, err := e.State.Apply(event)
+	if err != nil {
+		return fmt.Errorf("launch %s: %w", e.Label(), err)
+	}
+	before := e.State
+	e.State = next
+	l.noteReplicas(e, before)
+	l.notePhase(e, before)
+	l.changed(e)
+	l.syncParts(e)
+	if next.Phase == launch.Ended && before.Phase != launch.Ended {
+		l.dependents(e)
+	}
+	return nil
+}
+
+// changed marks a launch for the store.
+func (l *Leader) changed(e *entry) { l.changedLaunches[e] = struct{}{} }
+
+// event notes something in the launch's own log.
+func (l *Leader) event(e *entry, kind, text string) {
+	e.AddEvent(record.Event{At: l.clock.wall(), Epoch: int64(l.Epoch()), Kind: kind, Text: text})
+	l.changed(e)
+}
+
+// noteReplicas notes which replicas have got processes, and which have lost them.
+func (l *Leader) noteReplicas(e *entry, before launch.State) {
+	now := l.clock.wall()
+	for i := range e.State.Replicas {
+		was, is := &before.Replicas[i], &e.State.Replicas[i]
+		name := replicaName(&e.Launch, i)
+		if was.Live && (!is.Live || is.Attempt != was.Attempt) {
+			e.CloseSpan(i, was.Attempt, now)
+			l.vacate(e, i, was.Node)
+			l.event(e, "ended", name+" on "+was.Node+": "+endText(is))
+		}
+		if is.Live && is.Attempt != was.Attempt {
+			l.occupy(e, i)
+			e.OpenSpan(record.Span{Replica: i, Attempt: is.Attempt, Node: is.Node, From: now})
+			l.event(e, "placed", fmt.Sprintf("%s on %s%s", name, is.Node, gpusText(is.GPUs)))
+		}
+		if is.Live && is.Started && !was.Started {
+			l.event(e, "running", name+" on "+is.Node)
+		}
+	}
+}
+
+// endText says how the last attempt of a replica has ended.
+func endText(r *launch.Replica) string {
+	for _, exit := range r.Exits {
+		if !exit.OK() && !exit.Stopped {
+			return fmt.Sprintf("process %d %s", exit.Process, exit)
+		}
+	}
+	if r.Done {
+		return "done"
+	}
+	return "stopped"
+}
+
+// gpusText names GPUs for people.
+func gpusText(gpus []int) string {
+	switch len(gpus) {
+	case 0:
+		return ""
+	case 1:
+		return fmt.Sprintf(", GPU %d", gpus[0])
+	}
+	return fmt.Sprintf(", GPUs %v", gpus)
+}
+
+// replicaName returns a replica's name for people: job.index.
+func replicaName(l *record.Launch, replica int) string {
+	r := &l.State.Replicas[replica]
+	return fmt.Sprintf("%s.%d", l.State.Spec.Jobs[r.Job].Name, r.Index)
+}
+
+// notePhase notes the times of a launch.
+func (l *Leader) notePhase(e *entry, before launch.State) {
+	is := e.State.Phase
+	if is == before.Phase {
+		return
+	}
+	now := l.clock.wall()
+	switch is {
+	case launch.Queued:
+		e.Queued = now
+	case launch.Running:
+		if e.Started.IsZero() {
+			e.Started = now
+		}
+		if before.Phase != launch.Stopping { // a save that failed
+			e.Placed = now
+			e.Runs++
+		}
+	case launch.Ended:
+		e.Ended = now
+	case launch.Waiting, launch.Stopping, launch.Suspended:
+	}
+	if before.Phase == launch.Stopping && is != launch.Running {
+		e.RanBefore += max(0, now.Sub(e.Placed))
+	}
+	l.event(e, string(is), phaseText(&e.State))
+}
+
+// phaseText says why a launch is in its phase.
+func phaseText(s *launch.State) string {
+	switch {
+	case s.Phase == launch.Ended && s.Reason == "":
+		return string(s.Result)
+	case s.Phase == launch.Ended:
+		return string(s.Result) + ": " + s.Reason
+	}
+	return s.Reason
+}
+
+// published tells the agents what the state that is now in the store asks of them, and the
+// watchers.
+func (l *Leader) published(e *entry) {
+	orders := e.State.Orders()
+	for _, old := range e.told {
+		if n := l.nodes[old.Node]; n != nil && !slices.ContainsFunc(orders, old.SameAttempt) {
+			l.release(n, e.ID, old.Replica, old.Attempt)
+		}
+	}
+	for _, order := range orders {
+		if n := l.nodes[order.Node]; n != nil && n.session != nil && !slices.ContainsFunc(e.told, order.Equal) {
+			n.session.order(l.order(e, order))
+		}
+	}
+	e.told = orders
+	for w := range l.watchers {
+		w.changed(e)
+	}
+}
+
+// running returns for how long a launch has run.
+func (e *entry) running(now time.Time) time.Duration {
+	if e.State.Phase != launch.Running {
+		return e.RanBefore
+	}
+	return e.RanBefore + max(0, now.Sub(e.Placed))
+}

@@ -1,0 +1,222 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+)
+
+// Times that a cluster agrees on.
+type Times struct {
+	// Lease is how long a node is taken for reachable without a renewal.
+	Lease time.Duration
+	// FenceAfter is how long after its last renewal a node stops what it runs. It must exceed the
+	// outages of the controllers that launches shall not notice.
+	FenceAfter time.Duration
+	// Margin is how long after that the leader waits before it starts the same elsewhere.
+	Margin time.Duration
+	// Grace is how long a process has between SIGTERM and SIGKILL.
+	Grace time.Duration
+}
+
+// DefaultTimes are those of a cluster that says nothing else.
+var DefaultTimes = Times{
+	Lease: 5 * time.Second, FenceAfter: time.Minute, Margin: 5 * time.Second, Grace: 30 * time.Second,
+}
+
+// ErrNotLeading is returned to callers of a leader that has just lost its leadership. The request
+// may have been carried out.
+var ErrNotLeading = errors.New("this controller no longer leads")
+
+// Leader is a controller during one leadership. Its fields belong to the goroutine of Run, except
+// turns, which has a lock of its own.
+type Leader struct {
+	store      store.Store
+	leadership store.Leadership
+	settings   Settings
+	log        *slog.Logger
+	clock      clock
+
+	cluster  record.Cluster
+	launches map[string]*entry
+	numbers  map[int]*entry
+	nodes    map[string]*node
+	// nodeNames are the nodes by their numbers for the schedulers.
+	nodeNames  []string
+	tableStale bool
+	queues     []*queue
+	watchers   map[*watcher]struct{}
+	asks       *asks
+
+	changedLaunches map[*entry]struct{}
+	changedNodes    map[*node]struct{}
+	// forgotten are launches whose records are to be removed.
+	forgotten []*entry
+	removed   []*node
+	// after is what happens once the changes of the batch are in the store.
+	after []func()
+	// latest is the highest number of a launch.
+	latest int
+
+	turns turns
+}
+
+// turns is the queue of what the leader's goroutine does next.
+type turns struct {
+	mu     sync.Mutex
+	list   []func()
+	closed bool
+	ready  chan struct{} // has a value if the list may not be empty
+}
+
+// add appends a turn. It reports false if the leader has ended.
+func (t *turns) add(turn func()) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.closed {
+		return false
+	}
+	t.list = append(t.list, turn)
+	select {
+	case t.ready <- struct{}{}:
+	default:
+	}
+	return true
+}
+
+// take removes all turns.
+func (t *turns) take() []func() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	list := t.list
+	t.list = nil
+	return list
+}
+
+// close refuses further turns, and drops those that wait.
+func (t *turns) close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.closed, t.list = true, nil
+}
+
+// NewLeader reads what the store has, and returns the leader of it. The scheduler has been told of
+// all launches then, but decides nothing before Run.
+func NewLeader(
+	ctx context.Context, objects store.Store, leadership store.Leadership, settings Settings, log *slog.Logger,
+) (*Leader, error) {
+	l := &Leader{
+		store: objects, leadership: leadership, settings: settings.withDefaults(),
+		log:      log.With("epoch", leadership.Epoch()),
+		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
+		watchers: map[*watcher]struct{}{}, asks: newAsks(),
+		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
+		turns: turns{ready: make(chan struct{}, 1)},
+	}
+	if err := l.load(ctx); err != nil {
+		return nil, fmt.Errorf("read the cluster from the store: %w", err)
+	}
+	return l, nil
+}
+
+// Epoch returns the number of the leadership.
+func (l *Leader) Epoch() store.Epoch { return l.leadership.Epoch() }
+
+// tick is how often the leader looks at the leases of nodes and the limits of launches.
+const tick = 500 * time.Millisecond
+
+// Run leads until the context ends or the leadership is lost, and returns why. What runs in the
+// cluster goes on.
+func (l *Leader) Run(ctx context.Context) error {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	defer l.end()
+	l.tellSchedulers()
+	for _, q := range l.queues {
+		go q.run(ctx, cancel)
+	}
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		case <-l.leadership.Lost():
+			return ErrNotLeading
+		case <-ticker.C:
+			l.turns.add(l.lookAtTheClock)
+		case <-l.turns.ready:
+			if err := l.batch(ctx); err != nil {
+				return err
+			}
+		}
+	}
+}
+
+// batch makes the turns that wait, writes what they have changed, and does what depends on that.
+func (l *Leader) batch(ctx context.Context) error {
+	for _, turn := range l.turns.take() {
+		turn()
+	}
+	if err := l.write(ctx); err != nil {
+		return err
+	}
+	after := l.after
+	l.after = nil
+	for _, do := range after {
+		do()
+	}
+	l.tellSchedulers()
+	return nil
+}
+
+// tellSchedulers passes on what the turns have posted.
+func (l *Leader) tellSchedulers() {
+	l.publishTable()
+	for _, q := range l.queues {
+		q.mail.flush()
+	}
+}
+
+// then does something once all changes so far are in the store.
+func (l *Leader) then(do func()) { l.after = append(l.after, do) }
+
+// ask makes a turn, and returns its error once its changes are in the store. The turn must not keep
+// what belongs to the leader.
+func (l *Leader) ask(ctx context.Context, turn func() error) error {
+	answer := make(chan error, 1)
+	if !l.turns.add(func() {
+		err := turn()
+		l.then(func() { answer <- err })
+	}) {
+		return ErrNotLeading
+	}
+	select {
+	case err := <-answer:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-l.leadership.Lost():
+		return ErrNotLeading
+	}
+}
+
+// end closes everything that depends on this leader.
+func (l *Leader) end() {
+	l.turns.close()
+	for _, n := range l.nodes {
+		if n.session != nil {
+			n.session.end(ErrNotLeading)
+		}
+	}
+	for w := range l.watchers {
+		w.end(ErrNotLeading)
+	}
+	l.asks.end(ErrNotLeading)
+}

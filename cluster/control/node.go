@@ -1,0 +1,179 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+// node is a node that the leader knows.
+type node struct {
+	record.Node
+	revision store.Revision
+	// renewed is the boot time at which the leader has last received a renewal.
+	renewed time.Duration
+	// session is the stream to its agent; nil: none.
+	session *session
+	// id is the node's number for the schedulers, once they know it.
+	id         cluster.NodeID
+	introduced bool
+	// open means that they place launches there.
+	open bool
+	// live are the replicas with processes there.
+	live map[liveKey]liveReplica
+	// nextPort is where the search for free ports goes on.
+	nextPort int
+	// adopted counts the places that were numbered at a takeover.
+	adopted int32
+}
+
+// liveKey names a replica.
+type liveKey struct {
+	entry   *entry
+	replica int
+}
+
+// liveReplica is what a replica with processes has of its node.
+type liveReplica struct {
+	entry *entry
+	need  replicaNeed
+	gpus  []int
+	port  int
+}
+
+// occupy notes that a replica has processes on its node.
+func (l *Leader) occupy(e *entry, replica int) {
+	r := &e.State.Replicas[replica]
+	n := l.nodes[r.Node]
+	if n == nil {
+		return // it was removed by force
+	}
+	if n.live == nil {
+		n.live = map[liveKey]liveReplica{}
+	}
+	n.live[liveKey{e, replica}] = liveReplica{e, replicaNeedOf(&e.State.Spec, r, replica), r.GPUs, r.Port}
+	l.tableChanged()
+}
+
+// vacate notes that a replica has no processes left on a node.
+func (l *Leader) vacate(e *entry, replica int, name string) {
+	if n := l.nodes[name]; n != nil {
+		delete(n.live, liveKey{e, replica})
+		l.tableChanged()
+	}
+}
+
+// nodeState is what people call the state of a node.
+type nodeState string
+
+// The states of nodes.
+const (
+	// ready: its agent renews its lease.
+	ready nodeState = "ready"
+	// unreachable: it does not, so the node gets nothing new. What it runs goes on.
+	unreachable nodeState = "unreachable"
+	// gone: it was given up. Its launches may run elsewhere.
+	gone nodeState = "gone"
+)
+
+// state returns a node's state now.
+func (l *Leader) state(n *node) nodeState {
+	switch {
+	case n.Gone:
+		return gone
+	case n.session == nil, l.clock.boot()-n.renewed > l.settings.Times.Lease:
+		return unreachable
+	}
+	return ready
+}
+
+// nodeEvent notes something in the node's own log.
+func (l *Leader) nodeEvent(n *node, kind, text string) {
+	n.AddEvent(record.Event{At: l.clock.wall(), Epoch: int64(l.Epoch()), Kind: kind, Text: text})
+	l.changedNodes[n] = struct{}{}
+	l.log.Info("node "+kind, "node", n.Name, "text", text)
+}
+
+// lookAtTheClock ends what has waited long enough: leases of nodes, and time limits of launches.
+func (l *Leader) lookAtTheClock() {
+	for _, n := range l.nodes {
+		l.lookAtLease(n)
+	}
+	now := l.clock.wall()
+	for _, e := range l.launches {
+		limit := time.Duration(e.State.Spec.TimeLimit)
+		if limit > 0 && e.State.Phase == launch.Running && e.running(now) >= limit {
+			l.mustApply(e, launch.TimeLimitReached{})
+		}
+		if e.State.Phase == launch.Ended && now.Sub(e.Ended) > l.settings.KeepEnded && e.Number < l.latest {
+			l.forget(e)
+		}
+	}
+}
+
+// mustApply applies an event that no phase refuses.
+func (l *Leader) mustApply(e *entry, event launch.Event) {
+	if err := l.apply(e, event); err != nil {
+		l.log.Error("event refused", "launch", e.ID, "event", fmt.Sprintf("%T", event), "error", err)
+	}
+}
+
+// lookAtLease gives the scheduler a node, or takes it away, by its lease. A node that has not
+// renewed for FenceAfter has stopped what it ran; the margin is for clocks of different speed.
+func (l *Leader) lookAtLease(n *node) {
+	state := l.state(n)
+	l.setOpen(n, state == ready && !n.Cordoned && !n.Draining)
+	silent := l.clock.boot() - n.renewed
+	if state == unreachable && silent > l.settings.Times.FenceAfter+l.settings.Times.Margin {
+		l.giveUp(n, fmt.Sprintf("it has not answered for %v", silent.Round(time.Second)))
+	}
+}
+
+// giveUp lets the launches of a node run elsewhere. The caller knows that none of their processes
+// is left there.
+func (l *Leader) giveUp(n *node, reason string) {
+	n.Gone, n.GoneAt = true, l.clock.wall()
+	l.nodeEvent(n, "gone", reason)
+	l.setOpen(n, false)
+	l.loseProcesses(n)
+}
+
+// loseProcesses tells the launches of a node that their processes there are gone.
+func (l *Leader) loseProcesses(n *node) {
+	lost := n.entries()
+	for _, e := range lost {
+		l.event(e, "node gone", n.Name)
+		l.mustApply(e, launch.NodeGone{Node: n.Name})
+	}
+	for _, q := range l.queues {
+		q.nodeLost(n)
+	}
+}
+
+// entries returns the launches with processes on a node, in the order of their numbers.
+func (n *node) entries() (found []*entry) {
+	for key := range n.live {
+		if !slices.Contains(found, key.entry) {
+			found = append(found, key.entry)
+		}
+	}
+	slices.SortFunc(found, func(a, b *entry) int { return a.Number - b.Number })
+	return found
+}
+
+// setOpen tells the scheduler whether it may place launches on a node.
+func (l *Leader) setOpen(n *node, open bool) {
+	if n.open == open {
+		return
+	}
+	n.open = open
+	l.tableChanged()
+	for _, q := range l.queues {
+		q.nodeOpen(n, open)
+	}
+}

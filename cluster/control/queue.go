@@ -1,0 +1,252 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/live"
+)
+
+// queue is a scheduler with what it schedules. There are two: one gives GPUs, and one gives places
+// on nodes to launches without GPUs. The fields belong to the leader's goroutine; the scheduler's
+// loop has a goroutine of its own, which is told of events by a mailbox and tells the leader its
+// plans by turns.
+type queue struct {
+	leader *Leader
+	name   string
+	gpus   bool
+	parts  map[cluster.JobID]*part
+	next   map[*entry]int // the number of the next job of a launch
+	placer *placer
+	loop   *live.Loop
+	mail   *mailbox
+}
+
+// slots is how many replicas without GPUs a node takes.
+const slots = scheduler.MaxGPUsPerNode
+
+// newQueue returns a queue without nodes and jobs.
+func newQueue(l *Leader, name string, gpus bool) (*queue, error) {
+	q := &queue{
+		leader: l, name: name, gpus: gpus, parts: map[cluster.JobID]*part{},
+		next: map[*entry]int{}, mail: newMailbox(),
+	}
+	policies, err := l.settings.Policies()
+	if err != nil {
+		return nil, err
+	}
+	q.placer = newPlacer(l.settings.Placement)
+	policies.Place = q.placer
+	engine, err := scheduler.New(nil, policies)
+	if err != nil {
+		return nil, err
+	}
+	q.loop = &live.Loop{
+		Engine: engine, Executor: q, Clock: l.clock, Requests: q.mail.out,
+		Report: func(err error) { l.turns.add(func() { q.report(err) }) },
+	}
+	return q, nil
+}
+
+// run runs the scheduler until the context ends, or ends the leader if the scheduler fails.
+func (q *queue) run(ctx context.Context, fail context.CancelCauseFunc) {
+	go q.mail.pump(ctx)
+	if err := q.loop.Run(ctx); ctx.Err() == nil {
+		fail(fmt.Errorf("scheduler of %s: %w", q.name, err))
+	}
+}
+
+// Apply hands a plan to the leader. It is called by the scheduler's loop.
+func (q *queue) Apply(_ context.Context, plan scheduler.Plan) error {
+	q.leader.turns.add(func() { q.leader.carryOut(q, plan) })
+	return nil
+}
+
+// Events returns a channel on which nothing comes: all events come by the mailbox.
+func (q *queue) Events() <-chan scheduler.Event { return nil }
+
+// report handles what the scheduler has refused. Parts that are larger than all its nodes together
+// wait for more nodes.
+func (q *queue) report(err error) {
+	var several interface{ Unwrap() []error }
+	if errors.As(err, &several) {
+		for _, each := range several.Unwrap() {
+			q.report(each)
+		}
+		return
+	}
+	var refused *scheduler.EventError
+	if errors.As(err, &refused) && refused.Event.Kind == scheduler.Submitted && errors.Is(err, scheduler.ErrTooLarge) {
+		if p := q.parts[refused.Event.Facts.ID]; p != nil {
+			p.tooLarge = true
+		}
+		return
+	}
+	q.leader.log.Warn("scheduler ignored an event", "queue", q.name, "error", err)
+}
+
+// resubmit tells the scheduler again of parts that were larger than all its nodes together.
+func (q *queue) resubmit() {
+	for _, p := range q.parts {
+		if p.tooLarge {
+			p.tooLarge = false
+			facts := q.facts(p, needOf(p))
+			q.mail.post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
+		}
+	}
+}
+
+// startable returns the parts that wait for their places to become free, the oldest first.
+func (q *queue) startable() (found []*part) {
+	for _, p := range q.parts {
+		if p.starting {
+			found = append(found, p)
+		}
+	}
+	slices.SortFunc(found, func(a, b *part) int { return int(a.id - b.id) })
+	return found
+}
+
+// submit tells the scheduler of a part.
+func (q *queue) submit(p *part) {
+	p.id = q.newID(p.entry)
+	q.parts[p.id] = p
+	need := needOf(p)
+	q.placer.keep(p.id, need)
+	facts := q.facts(p, need)
+	q.mail.post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
+}
+
+// newID returns the number of a new job: jobs of an earlier launch have lower numbers.
+func (q *queue) newID(e *entry) cluster.JobID {
+	q.next[e]++
+	return cluster.JobID(e.Number)<<20 | cluster.JobID(q.next[e]&(1<<20-1))
+}
+
+// facts describes a part to the scheduler.
+func (q *queue) facts(p *part, need need) cluster.Job {
+	spec := &p.entry.State.Spec
+	return cluster.Job{
+		ID: p.id, Name: p.entry.Label(), Submit: q.leader.clock.since(p.entry.Submitted),
+		Estimate: time.Duration(spec.TimeLimit), GPUs: need.units(q.gpus), Share: cluster.WholeGPU,
+		GPUType: q.onlyType(need), Constraint: need.constraint(), User: p.entry.Owner, Priority: spec.Priority,
+	}
+}
+
+// drop tells the scheduler that a part is over, and gives its place back.
+func (q *queue) drop(p *part) {
+	delete(q.parts, p.id)
+	q.placer.forget(p.id)
+	q.mail.post(scheduler.Event{Kind: scheduler.Finished, Job: p.id})
+}
+
+// shrink gives back what a part no longer needs of its place.
+func (q *queue) shrink(p *part, left []launch.Assignment) {
+	var keep cluster.Placement
+	for replica, units := range p.units {
+		if slices.ContainsFunc(left, func(a launch.Assignment) bool { return a.Replica == replica }) {
+			keep = append(keep, units...)
+		} else {
+			delete(p.units, replica)
+		}
+	}
+	slices.SortFunc(keep, compareGPUs)
+	if slices.Equal(keep, p.on) {
+		p.assigned = left // what has ended had no GPUs
+		return
+	}
+	p.assigned, p.on = left, keep
+	q.mail.post(scheduler.Event{Kind: scheduler.Shrunk, Job: p.id, Run: p.run, On: keep})
+}
+
+// refuse tells the scheduler that a place could not be taken.
+func (q *queue) refuse(p *part) {
+	q.mail.post(scheduler.Event{Kind: scheduler.Refused, Job: p.id, Run: p.run})
+}
+
+// keep tells the scheduler that a part which it has stopped runs on.
+func (q *queue) keep(p *part) {
+	q.mail.post(scheduler.Event{Kind: scheduler.Kept, Job: p.id, On: p.on})
+}
+
+// adopt tells the scheduler of a part that runs.
+func (q *queue) adopt(p *part) {
+	p.id = q.newID(p.entry)
+	q.parts[p.id] = p
+	need := needOf(p)
+	q.placer.keep(p.id, need)
+	p.run, p.units = p.entry.Runs, map[int][]cluster.GPU{}
+	for _, a := range p.assigned {
+		p.units[a.Replica] = q.unitsOf(a)
+		p.on = append(p.on, p.units[a.Replica]...)
+	}
+	slices.SortFunc(p.on, compareGPUs)
+	e, clock := p.entry, q.leader.clock
+	q.mail.post(scheduler.Event{Kind: scheduler.Adopted, Job: p.id, State: &scheduler.JobState{
+		Job: q.facts(p, need), Phase: scheduler.Running, On: p.on, Since: clock.since(e.Placed),
+		Attained: e.RanBefore, WaitingSince: clock.since(e.Queued), First: clock.since(e.Started),
+		Runs: max(1, e.Runs), Run: p.run, LastRun: p.run,
+	}})
+}
+
+// mailbox is a queue without limit in front of the scheduler's loop: the leader must never wait for
+// it, as it may be waiting for the leader.
+type mailbox struct {
+	staged []scheduler.Event // by the leader's goroutine
+	mu     sync.Mutex
+	events []scheduler.Event
+	ready  chan struct{}
+	out    chan scheduler.Event
+}
+
+func newMailbox() *mailbox {
+	return &mailbox{ready: make(chan struct{}, 1), out: make(chan scheduler.Event)}
+}
+
+// post adds an event. The scheduler gets it with flush, once what it is about is in the store, and
+// the placer has a new table.
+func (m *mailbox) post(ev scheduler.Event) { m.staged = append(m.staged, ev) }
+
+// flush lets the scheduler have the events that were posted.
+func (m *mailbox) flush() {
+	if len(m.staged) == 0 {
+		return
+	}
+	m.mu.Lock()
+	m.events = append(m.events, m.staged...)
+	m.mu.Unlock()
+	m.staged = nil
+	select {
+	case m.ready <- struct{}{}:
+	default:
+	}
+}
+
+// pump passes events on, in order, until the context ends.
+func (m *mailbox) pump(ctx context.Context) {
+	for {
+		m.mu.Lock()
+		events := m.events
+		m.events = nil
+		m.mu.Unlock()
+		for _, ev := range events {
+			select {
+			case m.out <- ev:
+			case <-ctx.Done():
+				return
+			}
+		}
+		select {
+		case <-m.ready:
+		case <-ctx.Done():
+			return
+		}
+	}
+}

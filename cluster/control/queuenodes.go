@@ -1,0 +1,177 @@
+package control
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+// startQueues makes the schedulers, and tells them of all nodes and launches.
+func (l *Leader) startQueues() error {
+	for _, each := range []struct {
+		name string
+		gpus bool
+	}{{"gpus", true}, {"no gpus", false}} {
+		q, err := newQueue(l, each.name, each.gpus)
+		if err != nil {
+			return fmt.Errorf("scheduler: %w", err)
+		}
+		l.queues = append(l.queues, q)
+	}
+	for _, name := range slices.Sorted(maps.Keys(l.nodes)) {
+		l.introduce(l.nodes[name])
+	}
+	for _, number := range slices.Sorted(maps.Keys(l.numbers)) {
+		l.resume(l.numbers[number])
+	}
+	return nil
+}
+
+// introduce gives a node its number, and tells the schedulers of it. It is closed.
+func (l *Leader) introduce(n *node) {
+	n.id, n.introduced = cluster.NodeID(len(l.nodeNames)), true
+	l.nodeNames = append(l.nodeNames, n.Name)
+	for _, q := range l.queues {
+		machine := q.machine(n)
+		q.mail.post(scheduler.Event{Kind: scheduler.NodeUp, Node: n.id, Machine: &machine})
+		q.mail.post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
+		q.resubmit()
+	}
+	l.tableChanged()
+}
+
+// machine describes a node to a scheduler.
+func (q *queue) machine(n *node) cluster.Node {
+	m := cluster.Node{ID: n.id, Name: n.Name, GPUs: slots}
+	if !q.gpus {
+		return m
+	}
+	m.GPUs, m.Rack = min(len(n.Inventory.GPUs), scheduler.MaxGPUsPerNode), n.Labels["rack"]
+	if m.GPUs > 0 {
+		m.GPUType, m.GPUMemoryBytes = n.Inventory.GPUs[0].Name, int64(n.Inventory.GPUs[0].MemoryBytes)
+	}
+	return m
+}
+
+// nodeOpen tells the scheduler that it may place launches on a node, or may no longer.
+func (q *queue) nodeOpen(n *node, open bool) {
+	if !open {
+		q.mail.post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
+		return
+	}
+	event := scheduler.Event{Kind: scheduler.NodeUp, Node: n.id}
+	if len(n.live) == 0 { // what runs keeps its GPUs' numbers
+		machine := q.machine(n)
+		event.Machine = &machine
+	}
+	q.mail.post(event)
+	q.resubmit()
+}
+
+// nodeLost tells the scheduler that everything that ran on a node is lost. It queues those jobs
+// again.
+func (q *queue) nodeLost(n *node) {
+	for _, p := range q.parts {
+		if slices.ContainsFunc(p.on, func(gpu cluster.GPU) bool { return gpu.Node == n.id }) {
+			p.lose()
+		}
+	}
+	q.mail.post(scheduler.Event{Kind: scheduler.NodeDown, Node: n.id})
+}
+
+// resume tells the schedulers of a launch that an earlier leader has left: what runs keeps its
+// place.
+func (l *Leader) resume(e *entry) {
+	for i := range e.State.Replicas {
+		if e.State.Replicas[i].Live {
+			l.occupy(e, i)
+		}
+	}
+	if parts := e.liveParts(); len(parts) > 0 {
+		e.parts = parts
+		for _, p := range parts {
+			p.queue = l.queueFor(e)
+			p.queue.adopt(p)
+		}
+	}
+	l.syncParts(e)
+}
+
+// liveParts returns the parts of a launch that have places. All that live are taken for the gang:
+// which of them have joined later makes no difference to the scheduler.
+func (e *entry) liveParts() map[int]*part {
+	p := &part{entry: e}
+	for i := range e.State.Replicas {
+		if r := &e.State.Replicas[i]; r.Live {
+			p.replicas = append(p.replicas, i)
+			p.assigned = append(p.assigned, launch.Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs, Port: r.Port})
+		}
+	}
+	if len(p.replicas) == 0 {
+		return nil
+	}
+	return map[int]*part{gang: p}
+}
+
+// queueFor returns the queue that places a launch.
+func (l *Leader) queueFor(e *entry) *queue {
+	for _, job := range e.State.Spec.Jobs {
+		for _, process := range job.Processes {
+			if process.Resources.GPUs > 0 {
+				return l.queues[0]
+			}
+		}
+	}
+	return l.queues[1]
+}
+
+// onlyType returns the one type of GPU that the cluster has and that will do for a part; empty if
+// there are several. The scheduler looks at types when it reserves and preempts.
+func (q *queue) onlyType(n need) string {
+	if !q.gpus {
+		return ""
+	}
+	types := map[string]bool{}
+	for _, node := range q.leader.nodes {
+		for _, gpu := range node.Inventory.GPUs {
+			fits := true
+			for i := range n.replicas {
+				fits = fits && (n.replicas[i].gpus == 0 || n.replicas[i].takes(gpu.Name, gpu.MemoryBytes))
+			}
+			if fits {
+				types[gpu.Name] = true
+			}
+		}
+	}
+	if len(types) != 1 {
+		return ""
+	}
+	for name := range types {
+		return name
+	}
+	return ""
+}
+
+// unitsOf returns the GPUs or places of a replica that runs, as the scheduler numbers them. Places
+// have no number in records: at a takeover they are numbered again.
+func (q *queue) unitsOf(a launch.Assignment) (units []cluster.GPU) {
+	n := q.leader.nodes[a.Node]
+	if n == nil {
+		return nil
+	}
+	if !q.gpus {
+		n.adopted++
+		return []cluster.GPU{{Node: n.id, Index: n.adopted - 1}}
+	}
+	for _, gpu := range a.GPUs {
+		if i := slices.IndexFunc(n.Inventory.GPUs, func(has record.GPU) bool { return has.Index == gpu }); i >= 0 {
+			units = append(units, cluster.GPU{Node: n.id, Index: int32(i)})
+		}
+	}
+	return units
+}

@@ -1,0 +1,63 @@
+package control
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// Settings are what the controllers of a cluster are configured with.
+type Settings struct {
+	Times Times
+	// Policies returns the scheduler's policies, for one engine. It is called once for each queue.
+	Policies func() (scheduler.Policies, error)
+	// Placement is the name of the placement among the policies, and Scheduler says in words which
+	// policies these are.
+	Placement, Scheduler string
+	// Ports is the range of TCP ports that launches get on each node.
+	Ports PortRange
+	// KeepEnded is how long a launch that has ended is kept.
+	KeepEnded time.Duration
+	// Version is that of this program.
+	Version string
+}
+
+// PortRange is a range of ports, with both ends.
+type PortRange struct{ From, To int }
+
+// withDefaults fills in what was left out.
+func (s Settings) withDefaults() Settings {
+	for _, each := range []struct {
+		value *time.Duration
+		usual time.Duration
+	}{
+		{&s.Times.Lease, DefaultTimes.Lease},
+		{&s.Times.FenceAfter, DefaultTimes.FenceAfter},
+		{&s.Times.Margin, DefaultTimes.Margin},
+		{&s.Times.Grace, DefaultTimes.Grace},
+		{&s.KeepEnded, 7 * 24 * time.Hour},
+	} {
+		if *each.value == 0 {
+			*each.value = each.usual
+		}
+	}
+	if s.Ports == (PortRange{}) {
+		s.Ports = PortRange{20000, 29999}
+	}
+	return s
+}
+
+// Check returns an error for settings that cannot work together.
+func (s Settings) Check() error {
+	s = s.withDefaults()
+	switch {
+	case s.Times.Lease < time.Second:
+		return fmt.Errorf("lease is %v; it must be at least 1s", s.Times.Lease)
+	case s.Times.FenceAfter < 2*s.Times.Lease:
+		return fmt.Errorf("fence_after is %v; it must be at least twice the lease of %v", s.Times.FenceAfter, s.Times.Lease)
+	case s.Ports.From < 1024 || s.Ports.To > 65535 || s.Ports.To-s.Ports.From < 100:
+		return fmt.Errorf("ports %d-%d: want at least 100 ports between 1024 and 65535", s.Ports.From, s.Ports.To)
+	}
+	return nil
+}

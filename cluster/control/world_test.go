@@ -1,0 +1,333 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/cluster/store/etcd"
+	"github.com/phos-gpu/phos/cluster/store/etcd/server"
+	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/place"
+)
+
+// world is a cluster in this process: a real etcd, a controller that leads, and agents that pretend
+// to run processes.
+type world struct {
+	*testing.T
+	objects store.Store
+	config  Settings
+	leader  *Leader
+	stop    context.CancelFunc
+	ended   chan error
+}
+
+// newWorld returns a cluster without nodes, whose controller leads.
+func newWorld(t *testing.T) *world {
+	t.Helper()
+	dir := t.TempDir()
+	etcdServer, err := server.Start(t.Context(), server.Config{Cluster: "test", Name: "one", DataDir: filepath.Join(dir, "etcd")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = etcdServer.Close() })
+	objects, err := etcd.Open(etcd.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "etcd", server.SocketName)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = objects.Close() })
+	w := &world{T: t, objects: objects, config: Settings{
+		Policies: testPolicies, Placement: "best-fit",
+		Times: Times{Lease: time.Second, FenceAfter: 2 * time.Second, Margin: 100 * time.Millisecond, Grace: time.Second},
+	}}
+	made := record.Cluster{ID: "c-test", Created: time.Now()}
+	if _, err := objects.Put(t.Context(), store.Write{Key: record.ClusterKey, Value: made.Encode()}); err != nil {
+		t.Fatal(err)
+	}
+	w.lead()
+	t.Cleanup(func() { w.depose() })
+	return w
+}
+
+// testPolicies are first come, first served, with EASY backfilling.
+func testPolicies() (scheduler.Policies, error) {
+	easy, err := backfill.ByName("easy")
+	return scheduler.Policies{Order: order.Priority{}, Place: place.BestFit{}, Backfill: easy}, err
+}
+
+// lead begins a leadership.
+func (w *world) lead() {
+	w.Helper()
+	leadership, err := w.objects.Campaign(w.Context(), "here")
+	if err != nil {
+		w.Fatal(err)
+	}
+	leader, err := NewLeader(w.Context(), w.objects, leadership, w.config, slog.New(slog.NewTextHandler(w.Output(), nil)))
+	if err != nil {
+		w.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	w.leader, w.stop, w.ended = leader, stop, make(chan error, 1)
+	go func() {
+		err := leader.Run(ctx)
+		resign(leadership)
+		w.ended <- err
+	}()
+}
+
+// depose ends the leadership.
+func (w *world) depose() {
+	w.stop()
+	if err := <-w.ended; !errors.Is(err, context.Canceled) && !errors.Is(err, ErrNotLeading) {
+		w.Errorf("the leader ended with %v", err)
+	}
+}
+
+// turn makes a turn of the leader.
+func (w *world) turn(do func(l *Leader)) {
+	w.Helper()
+	if err := w.leader.ask(w.Context(), func() error { do(w.leader); return nil }); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// launch submits a launch.
+func (w *world) launch(spec launch.Spec) string {
+	w.Helper()
+	checked, err := spec.Check()
+	if err != nil {
+		w.Fatal(err)
+	}
+	var id string
+	err = w.leader.ask(w.Context(), func() error {
+		created, err := w.leader.create(submission{spec: checked, owner: "ada", by: "ada"})
+		if err == nil {
+			id = created[0].ID
+		}
+		return err
+	})
+	if err != nil {
+		w.Fatal(err)
+	}
+	return id
+}
+
+// await waits until a launch is in a phase.
+func (w *world) await(id string, phase launch.Phase) *record.Launch {
+	w.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		var got *record.Launch
+		w.turn(func(l *Leader) {
+			if e := l.launches[id]; e != nil {
+				got = e.Clone()
+			}
+		})
+		if got != nil && got.State.Phase == phase {
+			return got
+		}
+		if time.Now().After(deadline) {
+			w.Fatalf("launch %s is not %s: %+v", id, phase, got)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// fakeAgent pretends to run processes. It outlives leaders.
+type fakeAgent struct {
+	w     *world
+	name  string
+	boot  string
+	gpus  int
+	mu    sync.Mutex
+	runs  map[string]*api.Report // what it has of attempts
+	epoch uint64
+	ever  map[string]int // how often an attempt was started
+	stop  context.CancelFunc
+	alive sync.WaitGroup
+}
+
+// join adds a node and attaches its agent.
+func (w *world) join(name string, gpus int) *fakeAgent {
+	w.Helper()
+	w.turn(func(l *Leader) {
+		if err := l.addNode(record.Node{Name: name, BootID: "boot 1", Key: "key of " + name}); err != nil {
+			w.Error(err)
+		}
+	})
+	a := &fakeAgent{w: w, name: name, boot: "boot 1", gpus: gpus, runs: map[string]*api.Report{}, ever: map[string]int{}}
+	a.attach()
+	w.Cleanup(a.detach)
+	return a
+}
+
+// key names an attempt.
+func key(launchID string, replica, attempt uint32) string {
+	return fmt.Sprintf("%s.%d.%d", launchID, replica, attempt)
+}
+
+// attach connects the agent to the leader of now.
+func (a *fakeAgent) attach() {
+	a.w.Helper()
+	ctx, stop := context.WithCancel(context.Background())
+	a.stop = stop
+	leader, s := a.w.leader, newSession()
+	hello := &api.Hello{Node: a.name, BootId: a.boot, Address: "10.0.0.1", Inventory: &api.Inventory{Cpus: 8, MemoryBytes: 1 << 34}}
+	for i := range a.gpus {
+		hello.Inventory.Gpus = append(hello.Inventory.Gpus, &api.GPU{Index: uint32(i), Name: "Soft", MemoryBytes: 1 << 33})
+	}
+	a.mu.Lock()
+	for _, report := range a.runs {
+		hello.Held = append(hello.Held, report)
+	}
+	a.mu.Unlock()
+	if err := leader.ask(ctx, func() error { return leader.attach(a.name, "key of "+a.name, hello, s) }); err != nil {
+		a.w.Fatal(err)
+	}
+	a.alive.Add(1)
+	go a.serve(ctx, leader, s)
+}
+
+// detach cuts the connection.
+func (a *fakeAgent) detach() {
+	a.stop()
+	a.alive.Wait()
+}
+
+// serve follows orders and renews the lease, until the connection is cut.
+func (a *fakeAgent) serve(ctx context.Context, leader *Leader, s *session) {
+	defer a.alive.Done()
+	defer leader.turns.add(func() { leader.detach(a.name, s) })
+	renewals := time.NewTicker(200 * time.Millisecond)
+	defer renewals.Stop()
+	send := func(m *api.FromAgent) { leader.turns.add(func() { leader.receive(a.name, s, m) }) }
+	for {
+		for _, message := range s.take() {
+			for _, report := range a.follow(message) {
+				send(&api.FromAgent{Message: &api.FromAgent_Report{Report: report}})
+			}
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-s.finished:
+			return
+		case <-s.ready:
+		case <-renewals.C:
+			send(&api.FromAgent{Message: &api.FromAgent_Renewal{Renewal: &api.Renewal{}}})
+			a.mu.Lock()
+			for _, report := range a.runs {
+				if report.GetState() == "ended" {
+					send(&api.FromAgent{Message: &api.FromAgent_Report{Report: report}})
+				}
+			}
+			a.mu.Unlock()
+		}
+	}
+}
+
+// follow does what a message orders, and returns what there is to report.
+func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
+	orders := message.GetOrders()
+	if orders == nil {
+		return nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if orders.GetEpoch() < a.epoch {
+		a.w.Errorf("%s: an order of epoch %d after %d", a.name, orders.GetEpoch(), a.epoch)
+	}
+	a.epoch = orders.GetEpoch()
+	listed := map[string]bool{}
+	for _, o := range orders.GetOrders() {
+		at := o.GetAttempt()
+		k := key(at.GetLaunch(), at.GetReplica(), at.GetAttempt())
+		listed[k] = true
+		has := a.runs[k]
+		switch {
+		case o.GetDo() == "run" && has == nil:
+			a.ever[k]++
+			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running"}
+			a.runs[k] = has
+		case o.GetDo() != "run" && has == nil:
+			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "ended"}
+			a.runs[k] = has
+		case o.GetDo() != "run" && has.GetState() == "running":
+			has = &api.Report{
+				Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "ended",
+				Exits: []*api.Exit{{Signal: 15, Stopped: true}},
+			}
+			a.runs[k] = has
+		}
+		reports = append(reports, has)
+	}
+	for _, at := range orders.GetReleased() {
+		delete(a.runs, key(at.GetLaunch(), at.GetReplica(), at.GetAttempt()))
+	}
+	if orders.GetComplete() {
+		for k := range a.runs {
+			if !listed[k] {
+				delete(a.runs, k)
+			}
+		}
+	}
+	return reports
+}
+
+// running returns the attempts that run.
+func (a *fakeAgent) running() (list []string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for k, report := range a.runs {
+		if report.GetState() == "running" {
+			list = append(list, k)
+		}
+	}
+	return list
+}
+
+// finish ends the process of an attempt.
+func (a *fakeAgent) finish(k string, code int32) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if report := a.runs[k]; report != nil && report.GetState() == "running" {
+		a.runs[k] = &api.Report{
+			Launch: report.GetLaunch(), Replica: report.GetReplica(), Attempt: report.GetAttempt(), State: "ended",
+			Exits: []*api.Exit{{Code: code}},
+		}
+	}
+}
+
+// awaitRunning waits until a number of attempts run on a node.
+func (a *fakeAgent) awaitRunning(count int) []string {
+	a.w.Helper()
+	deadline := time.Now().Add(30 * time.Second)
+	for {
+		if list := a.running(); len(list) == count {
+			return list
+		}
+		if time.Now().After(deadline) {
+			a.w.Fatalf("%s runs %v, want %d attempts", a.name, a.running(), count)
+		}
+		time.Sleep(5 * time.Millisecond)
+	}
+}
+
+// simple returns a launch of some replicas with some GPUs each.
+func simple(replicas, gpus int) launch.Spec {
+	return launch.Spec{Jobs: []launch.Job{{
+		Name: "main", Replicas: launch.Replicas{Min: replicas, Max: replicas},
+		Processes: []launch.Process{{Command: []string{"true"}, Resources: launch.Resources{GPUs: gpus}}},
+	}}}
+}

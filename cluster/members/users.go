@@ -1,0 +1,92 @@
+package members
+
+import (
+	"context"
+	"crypto/rand"
+	"fmt"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/identity"
+	"github.com/phos-gpu/phos/cluster/identity/token"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+)
+
+// AddUser makes a token for a user. With TokenOnly it is another one for a user that has some.
+func (m *Members) AddUser(ctx context.Context, by identity.Caller, request *api.AddUserRequest) (*api.AddUserReply, error) {
+	spec, err := m.userSpec(ctx, request)
+	if err != nil {
+		return nil, err
+	}
+	made, kept, err := token.NewUser(rand.Reader, time.Now(), by, spec)
+	if err != nil {
+		return nil, api.Invalid(err.Error())
+	}
+	text, err := kept.Marshal()
+	if err != nil {
+		return nil, err
+	}
+	if _, err := m.store.Put(ctx, store.Write{Key: record.UserTokenKey(made.ID), Value: text, Replaces: store.New}); err != nil {
+		return nil, fmt.Errorf("keep the token: %w", err)
+	}
+	return &api.AddUserReply{User: userView(kept), Token: made.Text()}, nil
+}
+
+// userSpec returns what the new token of a user shall allow.
+func (m *Members) userSpec(ctx context.Context, request *api.AddUserRequest) (token.UserSpec, error) {
+	user := request.GetUser()
+	kept, err := m.users(ctx)
+	if err != nil {
+		return token.UserSpec{}, err
+	}
+	for _, each := range kept {
+		switch {
+		case each.Name != user.GetName():
+		case !request.GetTokenOnly():
+			return token.UserSpec{}, fmt.Errorf("%w: there is a user %s; phos user token makes another token",
+				api.ErrRefused, user.GetName())
+		default:
+			return token.UserSpec{Name: each.Name, Account: each.Account, Role: each.Role, AllowRoot: each.AllowRoot}, nil
+		}
+	}
+	if request.GetTokenOnly() {
+		return token.UserSpec{}, fmt.Errorf("%w: user %.100q", api.ErrNotFound, user.GetName())
+	}
+	spec := token.UserSpec{
+		Name: user.GetName(), Account: user.GetAccount(), Role: identity.Role(user.GetRole()), AllowRoot: user.GetAllowRoot(),
+	}
+	if spec.Account == "" {
+		spec.Account = spec.Name
+	}
+	if spec.Role == "" {
+		spec.Role = identity.RoleUser
+	}
+	if expires := user.GetExpiresUnixMs(); expires != 0 {
+		spec.Lifetime = time.Until(time.UnixMilli(expires))
+	}
+	return spec, nil
+}
+
+// RemoveUser removes all tokens of a user.
+func (m *Members) RemoveUser(ctx context.Context, name string) error {
+	objects, _, err := m.store.List(ctx, record.UserTokenPrefix)
+	if err != nil {
+		return err
+	}
+	removed := 0
+	for _, object := range objects {
+		kept, err := token.UnmarshalUser(object.Value)
+		if err != nil || kept.Name != name {
+			continue
+		}
+		if err := m.store.Delete(ctx, store.Write{Key: object.Key, Replaces: object.Revision}); err != nil {
+			return fmt.Errorf("remove token %s of %s: %w", kept.ID, name, err)
+		}
+		removed++
+	}
+	if removed == 0 {
+		return fmt.Errorf("%w: user %.100q", api.ErrNotFound, name)
+	}
+	return nil
+}

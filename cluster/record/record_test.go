@@ -1,0 +1,119 @@
+package record
+
+import (
+	"errors"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/tests/golden"
+)
+
+// at is a time that all records of the test have.
+var at = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
+
+// someLaunch returns a launch with all fields set.
+func someLaunch(t *testing.T) *Launch {
+	t.Helper()
+	spec, err := launch.ReadTOML([]byte(`
+		name = "digits"
+		[[jobs]]
+		name = "main"
+		replicas = 2
+		[[jobs.processes]]
+		command = ["python3", "train.py"]
+		resources = { gpus = 1, memory = "2GiB" }`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec, err = spec.Check(); err != nil {
+		t.Fatal(err)
+	}
+	l := &Launch{
+		ID: "l-abcdefghij", Number: 7, Owner: "ada", By: "ada", Request: "r1",
+		Submitted: at, Queued: at, Started: at, Placed: at, Runs: 1, RanBefore: time.Minute,
+		Code: Code{Hash: strings.Repeat("0f", 32), Bytes: 123}, Script: []byte("import phos\n"), State: launch.New(spec),
+	}
+	l.AddEvent(Event{At: at, Epoch: 3, Kind: "queued", Text: "submitted by ada"})
+	l.OpenSpan(Span{Replica: 1, Attempt: 1, Node: "a", From: at})
+	l.CloseSpan(1, 1, at.Add(time.Second))
+	return l
+}
+
+// someNode returns a node with all fields set.
+func someNode() *Node {
+	n := &Node{
+		Name: "a", Joined: at, Key: "sha256:0f", Cluster: "lab", Shard: "one", Labels: map[string]string{"rack": "r1"},
+		Cordoned: true, Draining: true, Address: "198.18.0.1", BootID: "b", Version: "0.1.0", Gone: true, GoneAt: at,
+		Inventory: Inventory{
+			CPUs: 8, MemoryBytes: 1 << 34, OS: "Debian", Kernel: "6.1", Phosd: "0.1.0", PhosdError: "no phosd",
+			GPUs: []GPU{{Index: 1, Name: "Soft", UUID: "GPU-1", MemoryBytes: 1 << 33, Software: true, Foreign: 1, Bad: "lost"}},
+		},
+	}
+	n.AddEvent(Event{At: at, Epoch: 3, Kind: "joined"})
+	return n
+}
+
+// TestFormat: records are written as the files of version 1 say, and read back.
+func TestFormat(t *testing.T) {
+	l, n, c := someLaunch(t), someNode(), &Cluster{ID: "c1", Created: at}
+	golden.Check(t, "testdata/launch.v1.json", l.Encode())
+	golden.Check(t, "testdata/node.v1.json", n.Encode())
+	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
+	if got, err := DecodeLaunch(l.Encode()); err != nil || !reflect.DeepEqual(&got, l) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := DecodeNode(n.Encode()); err != nil || !reflect.DeepEqual(&got, n) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+	if got, err := DecodeCluster(c.Encode()); err != nil || !reflect.DeepEqual(&got, c) {
+		t.Errorf("got %+v, %v", got, err)
+	}
+}
+
+// TestOthers: what no version or a newer one has written is refused by its name.
+func TestOthers(t *testing.T) {
+	text := string(someNode().Encode())
+	for _, test := range []struct {
+		text string
+		want error
+	}{
+		{strings.Replace(text, `"version":1`, `"version":2`, 1), ErrNewer},
+		{strings.Replace(text, `"version":1`, `"version":0`, 1), ErrDamaged},
+		{strings.Replace(text, `"kind":"node"`, `"kind":"launch"`, 1), ErrDamaged},
+		{strings.Replace(text, `"cordoned"`, `"condoned"`, 1), ErrDamaged},
+		{strings.Replace(text, `"name":"a",`, ``, 1), ErrDamaged},
+		{text[:len(text)/2], ErrDamaged},
+		{"", ErrDamaged},
+		{"[]", ErrDamaged},
+	} {
+		if _, err := DecodeNode([]byte(test.text)); !errors.Is(err, test.want) || len(err.Error()) > 300 {
+			t.Errorf("%.80s: got %v, want %v", test.text, err, test.want)
+		}
+	}
+}
+
+// TestLimits: a record keeps the last events and spans only, and their numbers go on.
+func TestLimits(t *testing.T) {
+	l := someLaunch(t)
+	for range 1000 {
+		l.AddEvent(Event{Kind: "x"})
+		l.OpenSpan(Span{})
+	}
+	if len(l.Events) != maxEvents || len(l.Spans) != maxSpans || l.Events[maxEvents-1].Number != 1001 {
+		t.Errorf("%d events up to number %d, %d spans", len(l.Events), l.Events[maxEvents-1].Number, len(l.Spans))
+	}
+}
+
+// FuzzDecode: no bytes make a reader panic.
+func FuzzDecode(f *testing.F) {
+	f.Add(someNode().Encode())
+	f.Add([]byte(`{"kind":"launch","version":1,"value":{}}`))
+	f.Fuzz(func(_ *testing.T, text []byte) {
+		_, _ = DecodeLaunch(text)
+		_, _ = DecodeNode(text)
+		_, _ = DecodeCluster(text)
+	})
+}
