@@ -107,9 +107,9 @@ func (l Library) ShellCode() string {
 	return fmt.Sprintf("export phos=\"%s\"\n", strings.Join(words, " "))
 }
 
-// environment returns the environment with the variables. It has each name once, because programs
+// Environment returns the environment with the variables. It has each name once, because programs
 // differ in which one of two they read.
-func (l Library) environment(earlier []string) []string {
+func (l Library) Environment(earlier []string) []string {
 	result := earlier
 	for _, v := range l.variables() {
 		value := v.value

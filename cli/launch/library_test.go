@@ -144,13 +144,13 @@ func TestEnvironmentEqualsShellCode(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		got := found.environment(earlier)
+		got := found.Environment(earlier)
 		for want := range strings.Lines(string(output)) {
 			if !slices.Contains(got, strings.TrimSpace(want)) {
 				t.Errorf("environment %q lacks %q of $phos", got, want)
 			}
 		}
-		if again := found.environment(got); !slices.Equal(
+		if again := found.Environment(got); !slices.Equal(
 			slices.Sorted(slices.Values(again)),
 			slices.Sorted(slices.Values(got)),
 		) {

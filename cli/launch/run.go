@@ -128,7 +128,7 @@ func socket() string {
 
 // environment returns the environment of the program.
 func (o Options) environment(found Library, own []string, status *api.StatusReply) ([]string, error) {
-	environment := found.environment(own)
+	environment := found.Environment(own)
 	if o.GPUs != "" {
 		visible, err := chooseGPUs(o.GPUs, status.GetGpus())
 		if err != nil {

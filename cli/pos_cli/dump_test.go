@@ -77,7 +77,7 @@ func TestDump(t *testing.T) {
 			server.serve(t)
 			dir := filepath.Join(t.TempDir(), "image")
 			var stdout, stderr bytes.Buffer
-			if status := run(append(strings.Fields(test.flags), "--dir", dir), &stdout, &stderr); status != exitDone {
+			if status := run("pos_cli", append(strings.Fields(test.flags), "--dir", dir), &stdout, &stderr); status != exitDone {
 				t.Fatalf("status %d: %s", status, stderr.String())
 			}
 			golden.Check(
@@ -132,7 +132,7 @@ func TestDumpRefuses(t *testing.T) {
 		{"--trace-resource --subaction stop", "name the program"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if status := run(strings.Fields(test.line), &stdout, &stderr); status != exitUsage ||
+		if status := run("pos_cli", strings.Fields(test.line), &stdout, &stderr); status != exitUsage ||
 			!strings.Contains(stderr.String(), test.stderr) {
 			t.Errorf("%s: status %d, %q; want %q in it", test.line, status, stderr.String(), test.stderr)
 		}
@@ -189,7 +189,7 @@ func TestDumpFails(t *testing.T) {
 			server.serve(t)
 			dir := filepath.Join(t.TempDir(), "image")
 			var stdout, stderr bytes.Buffer
-			status := run([]string{"--dump", "--pid", "7", "--dir", dir}, &stdout, &stderr)
+			status := run("pos_cli", []string{"--dump", "--pid", "7", "--dir", dir}, &stdout, &stderr)
 			if status != exitFailed || !strings.Contains(stderr.String(), test.stderr) {
 				t.Errorf("status %d, %q; want %q in it", status, stderr.String(), test.stderr)
 			}
@@ -216,7 +216,7 @@ func TestCancelTooLate(t *testing.T) {
 	}}
 	server.serve(t)
 	var stdout, stderr bytes.Buffer
-	status := run([]string{"--pre-dump", "--pid", "7", "--dir", filepath.Join(t.TempDir(), "image")}, &stdout, &stderr)
+	status := run("pos_cli", []string{"--pre-dump", "--pid", "7", "--dir", filepath.Join(t.TempDir(), "image")}, &stdout, &stderr)
 	if status != exitDone || !strings.Contains(stdout.String(), "generation 3") {
 		t.Errorf("status %d, %q (%s); want generation 3", status, stdout.String(), stderr.String())
 	}
@@ -239,7 +239,7 @@ func TestTrace(t *testing.T) {
 		{[]string{"--trace-resource", "--subaction", "stop", "--pid", "7"}, "the trace of pid 7 has ended, after 7 calls\n"},
 	} {
 		var stdout, stderr bytes.Buffer
-		if status := run(test.arguments, &stdout, &stderr); status != exitDone || stdout.String() != test.stdout {
+		if status := run("pos_cli", test.arguments, &stdout, &stderr); status != exitDone || stdout.String() != test.stdout {
 			t.Errorf("status %d, %q; want %q (%s)", status, stdout.String(), test.stdout, stderr.String())
 		}
 	}

@@ -60,7 +60,7 @@ func TestImageCheck(t *testing.T) {
 			}
 			server.serve(t)
 			var stdout, stderr bytes.Buffer
-			if status := run(strings.Fields(test.line), &stdout, &stderr); status != test.status {
+			if status := run("pos_cli", strings.Fields(test.line), &stdout, &stderr); status != test.status {
 				t.Errorf("status %d, want %d (%s)", status, test.status, stderr.String())
 			}
 			if out, err := stdout.String(), stderr.String(); !strings.Contains(out, test.stdout) ||

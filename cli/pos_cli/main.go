@@ -7,12 +7,16 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/cluster/launches"
+	"github.com/phos-gpu/phos/cli/cluster/reach"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/verb"
+	cluster "github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
@@ -24,7 +28,16 @@ const (
 	exitNoDaemon = 3
 )
 
-func main() { os.Exit(run(os.Args[1:], os.Stdout, os.Stderr)) }
+func main() { os.Exit(run(programName(os.Args[0]), os.Args[1:], os.Stdout, os.Stderr)) }
+
+// programName returns the name that the command goes by. The link phos is for
+// launches on a cluster.
+func programName(path string) string {
+	if filepath.Base(path) == "phos" {
+		return "phos"
+	}
+	return "pos_cli"
+}
 
 // errPhosdEnded is returned when phosd ended during a request.
 var errPhosdEnded = errors.New(
@@ -74,16 +87,19 @@ func handledSignals() []os.Signal {
 	return signals
 }
 
-func run(args []string, stdout, stderr io.Writer) int {
+func run(program string, args []string, stdout, stderr io.Writer) int {
 	ctx, cancel := signal.NotifyContext(context.Background(), handledSignals()...)
 	defer cancel()
-	name, err := commands().Run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
+	name, err := commands(program).Run(ctx, args, verb.Streams{Out: stdout, Err: stderr})
 	var ended *programEnded
 	var notStarted *launch.NotStartedError
 	var child *launch.EndedError
+	var launched *launches.EndedError
 	switch {
 	case errors.As(err, &ended):
 		return ended.status
+	case errors.As(err, &launched):
+		return launched.Status() // its state was printed
 	case errors.As(err, &child):
 		return child.Status()
 	case errors.As(err, &notStarted):
@@ -94,6 +110,9 @@ func run(args []string, stdout, stderr io.Writer) int {
 	case errors.Is(err, verb.ErrUsage):
 		fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(err))
 		return exitUsage
+	case errors.Is(err, reach.ErrNoCluster), errors.Is(err, cluster.ErrUnavailable):
+		fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(err))
+		return exitNoDaemon
 	case errors.Is(err, api.ErrNoDaemon), errors.Is(err, api.ErrNoAnswer):
 		fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(explainLost(ctx, err, api.Socket(), probeTimeout)))
 		return exitNoDaemon

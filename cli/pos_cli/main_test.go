@@ -80,7 +80,7 @@ func TestCommandLines(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var stdout, stderr bytes.Buffer
-			status := run(strings.Fields(test.line), &stdout, &stderr)
+			status := run("pos_cli", strings.Fields(test.line), &stdout, &stderr)
 			if status != test.status {
 				t.Errorf("status %d, want %d (%s)", status, test.status, stderr.String())
 			}
@@ -98,11 +98,11 @@ func TestCommandLines(t *testing.T) {
 // TestVerbsAreDescribed: every verb has help, completion, and a section in the manual page.
 func TestVerbsAreDescribed(t *testing.T) {
 	var manual, bash, stderr bytes.Buffer
-	if run([]string{"man"}, &manual, &stderr) != exitDone ||
-		run([]string{"completion", "bash"}, &bash, &stderr) != exitDone {
+	if run("pos_cli", []string{"man"}, &manual, &stderr) != exitDone ||
+		run("pos_cli", []string{"completion", "bash"}, &bash, &stderr) != exitDone {
 		t.Fatal(stderr.String())
 	}
-	all := commands()
+	all := commands("pos_cli")
 	for _, each := range all.Verbs {
 		if each.Summary == "" || each.About == "" || each.Setup == nil {
 			t.Errorf("verb %s is not described", each.Name)
@@ -123,7 +123,7 @@ func TestVerbsAreDescribed(t *testing.T) {
 // TestPlaceholders: the help of a flag has its placeholder before the meaning. A meaning that ends
 // in it would show it twice: "--load LOAD  how much ...: LOAD".
 func TestPlaceholders(t *testing.T) {
-	for _, each := range commands().Verbs {
+	for _, each := range commands("pos_cli").Verbs {
 		flags := flag.NewFlagSet(each.Name, flag.ContinueOnError)
 		each.Setup(flags)
 		flags.VisitAll(func(f *flag.Flag) {
@@ -139,7 +139,7 @@ func TestPlaceholders(t *testing.T) {
 // those of another verb with the same last word.
 func TestCompletion(t *testing.T) {
 	var code, stderr bytes.Buffer
-	if run([]string{"completion", "bash"}, &code, &stderr) != exitDone {
+	if run("pos_cli", []string{"completion", "bash"}, &code, &stderr) != exitDone {
 		t.Fatal(stderr.String())
 	}
 	for _, test := range []struct{ line, want, not string }{
@@ -208,7 +208,7 @@ func TestPhosdEnds(t *testing.T) {
 	socket := listen(t, func(conn net.Conn) { _ = conn.Close() })
 	t.Setenv(api.SocketVariable, socket)
 	var stdout, stderr bytes.Buffer
-	if status := run([]string{"--status"}, &stdout, &stderr); status != exitNoDaemon ||
+	if status := run("pos_cli", []string{"--status"}, &stdout, &stderr); status != exitNoDaemon ||
 		!strings.Contains(stderr.String(), errPhosdEnded.Error()) {
 		t.Errorf("status %d, %q; want status %d, %q in it", status, stderr.String(), exitNoDaemon, errPhosdEnded)
 	}

@@ -289,7 +289,7 @@ func TestRestoreDetached(t *testing.T) {
 	server.serve(t)
 	dir := imageWith(t, []image.Endpoint{{ID: 1, Kind: "terminal", Standard: 0}})
 	var stdout, stderr bytes.Buffer
-	status := run([]string{"--restore", "--dir", dir, "--detach", "--new-pids", "--eager"}, &stdout, &stderr)
+	status := run("pos_cli", []string{"--restore", "--dir", dir, "--detach", "--new-pids", "--eager"}, &stdout, &stderr)
 	if status != exitDone || stderr.String() != "pid 12 runs again (processes: 3), after 0s\n" {
 		t.Errorf("status %d, %q; want pid 12", status, stderr.String())
 	}
@@ -318,7 +318,7 @@ func TestPreRestore(t *testing.T) {
 	} {
 		var stdout, stderr bytes.Buffer
 		arguments := append([]string{"--pre-restore", "--dir", t.TempDir()}, strings.Fields(flags)...)
-		if status := run(arguments, &stdout, &stderr); status != exitDone || stdout.String() != want {
+		if status := run("pos_cli", arguments, &stdout, &stderr); status != exitDone || stdout.String() != want {
 			t.Errorf("%s: status %d, %q, want %q (%s)", flags, status, stdout.String(), want, stderr.String())
 		}
 	}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"context"
 	"errors"
 	"flag"
@@ -13,6 +12,8 @@ import (
 	"strings"
 	"syscall"
 
+	"github.com/phos-gpu/phos/cli/background"
+	"github.com/phos-gpu/phos/cli/cluster/daemons"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
 )
@@ -20,15 +21,27 @@ import (
 // daemonLog receives the standard error of a phosd in the background.
 const daemonLog = "/var/log/phosd.log"
 
+// phosdProgram is phosd, which can be asked by its socket whether it runs.
+var phosdProgram = background.Program{Name: "phosd", Log: daemonLog}
+
 var startVerb = verb.Verb{
-	Name:    "start",
-	Summary: "start phosd",
+	Name:      "start",
+	Arguments: "[--target cluster|agent]",
+	Summary:   "start phosd, a cluster, or a node of one",
 	About: `Starts phosd in the background, as root, waits until it answers, and prints where its log is.
 Programs of an earlier phosd that still run are adopted.
 
     pos_cli --start
     pos_cli --start --gpus soft:2,memory=4GiB
     pos_cli --start --foreground --log-level debug
+
+With --target cluster this machine becomes a cluster of its own: phosd is started unless it runs, a
+controller, and an agent that makes the machine the first node. It prints how others join. With
+--target agent the machine becomes a node of another cluster, by a token that "phos node token"
+prints there; later starts need no token.
+
+    pos_cli --start --target cluster
+    pos_cli --start --target agent --join TOKEN@HOST:PORT
 
 Settings come from /etc/phos/phosd.toml; flags override them. --print-config prints the resulting
 settings and starts nothing:
@@ -45,7 +58,7 @@ settings and starts nothing:
 If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
 12, MIG mode, a compute mode other than Default, a lost GPU.`,
 	Values: map[string][]string{
-		"target": {"daemon"}, "gpus": {"auto", "cuda", "soft:1"}, "log-format": {"text", "json"},
+		"target": daemons.Targets, "gpus": {"auto", "cuda", "soft:1"}, "log-format": {"text", "json"},
 		"log-level": {"debug", "info", "warn", "error"},
 	},
 	Setup: prepareStart,
@@ -54,6 +67,7 @@ If real GPUs cannot be used, the error says why and what to do: no driver, a dri
 type startOptions struct {
 	target                  string
 	foreground, printConfig bool
+	member                  daemons.Options
 	// settings are flags for phosd, which parses them.
 	settings []string
 }
@@ -61,7 +75,8 @@ type startOptions struct {
 // prepareStart defines the flags of start and returns what runs it. Most are passed on to phosd.
 func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	var options startOptions
-	flags.StringVar(&options.target, "target", "daemon", "`WHAT` to start: daemon")
+	flags.StringVar(&options.target, "target", "daemon", "`WHAT` to start: daemon, cluster or agent")
+	options.member.Define(flags)
 	flags.BoolVar(&options.foreground, "foreground", false, "stay in the foreground, log to standard error")
 	flags.BoolVar(&options.printConfig, "print-config", false, "print the resulting configuration, and start nothing")
 	for _, passed := range []struct{ name, usage string }{
@@ -91,12 +106,13 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 }
 
 func start(ctx context.Context, to verb.Streams, options startOptions) error {
-	if options.target != "daemon" {
-		return &verb.UsageError{
-			Text: fmt.Sprintf("target %q is not known; this version starts: daemon", options.target),
-		}
+	if err := options.member.Check(options.target); err != nil {
+		return err
 	}
-	phosd, err := findPhosd()
+	if options.target != daemons.Daemon && (options.printConfig || options.foreground) {
+		return &verb.UsageError{Text: "--foreground and --print-config are about phosd alone"}
+	}
+	phosd, err := phosdProgram.Find()
 	if err != nil {
 		return err
 	}
@@ -111,7 +127,22 @@ func start(ctx context.Context, to verb.Streams, options startOptions) error {
 	case options.foreground:
 		return syscall.Exec(phosd, append([]string{phosd}, arguments...), os.Environ())
 	}
-	return startInBackground(ctx, to, phosd, arguments, options.settings)
+	if options.target == daemons.Daemon || silentOrNone(ctx) {
+		if err := startInBackground(ctx, to, phosd, arguments, options.settings); err != nil {
+			return err
+		}
+	}
+	return options.member.Start(ctx, to, options.target)
+}
+
+// silentOrNone reports whether no phosd answers.
+func silentOrNone(ctx context.Context) bool {
+	client, err := api.Dial(api.Socket())
+	if err != nil {
+		return true
+	}
+	client.Close()
+	return silent(ctx, api.Socket(), probeTimeout)
 }
 
 // runPhosd runs phosd in the foreground and passes its output on.
@@ -127,39 +158,10 @@ func startInBackground(ctx context.Context, to verb.Streams, phosd string, argum
 	if os.Geteuid() != 0 {
 		return fmt.Errorf("%w: phosd must be started as root", api.ErrNotPermitted)
 	}
-	log, err := os.OpenFile(daemonLog, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o640)
-	if err != nil {
-		return fmt.Errorf("log of phosd: %w", err)
-	}
-	defer log.Close()
-	ready, readyEnd, err := os.Pipe()
+	line, err := phosdProgram.Start(ctx, phosd, append([]string{background.ReadyFD}, arguments...))
 	if err != nil {
 		return err
 	}
-	defer ready.Close()
-	command := exec.Command(phosd, append([]string{"--ready-fd=3"}, arguments...)...)
-	command.Stderr, command.ExtraFiles, command.Dir = log, []*os.File{readyEnd}, "/"
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	// NOTIFY_SOCKET belongs to this command's unit, not to phosd.
-	command.Env = slices.DeleteFunc(
-		os.Environ(),
-		func(variable string) bool { return strings.HasPrefix(variable, "NOTIFY_SOCKET=") },
-	)
-	err = command.Start()
-	_ = readyEnd.Close()
-	if err != nil {
-		return fmt.Errorf("start phosd: %w", err)
-	}
-	stop := context.AfterFunc(ctx, func() { _ = command.Process.Kill() })
-	defer stop()
-	line, err := bufio.NewReader(ready).ReadString('\n')
-	if err != nil {
-		if line == "" {
-			line = "phosd exited: " + exitText(command.Wait())
-		}
-		return fmt.Errorf("%s (its log is %s)", line, daemonLog)
-	}
-	line = strings.TrimSuffix(line, "\n")
 	if strings.HasPrefix(line, "running\t") {
 		warnIgnored(to, settings)
 	}
@@ -209,14 +211,6 @@ func reportReady(to verb.Streams, line string) error {
 	return nil
 }
 
-// exitText returns the text of a process's exit error, which may be nil.
-func exitText(err error) string {
-	if err == nil {
-		return "no error was reported"
-	}
-	return err.Error()
-}
-
 // hideExitStatus replaces an *exec.ExitError: phosd has already printed the reason.
 func hideExitStatus(err error) error {
 	var exit *exec.ExitError
@@ -224,24 +218,4 @@ func hideExitStatus(err error) error {
 		return errors.New("phosd refused")
 	}
 	return err
-}
-
-// findPhosd looks beside this executable first, so that a build tree works without an installation.
-func findPhosd() (string, error) {
-	self, err := os.Executable()
-	if err != nil {
-		return "", err
-	}
-	if self, err = filepath.EvalSymlinks(self); err != nil {
-		return "", err
-	}
-	beside := filepath.Join(filepath.Dir(self), "phosd")
-	if info, err := os.Stat(beside); err == nil && info.Mode().IsRegular() {
-		return beside, nil
-	}
-	found, err := exec.LookPath("phosd")
-	if err != nil {
-		return "", fmt.Errorf("phosd is neither at %s nor in PATH", beside)
-	}
-	return filepath.Abs(found)
 }

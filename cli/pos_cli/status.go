@@ -5,12 +5,13 @@ import (
 	"encoding/json"
 	"flag"
 
+	"github.com/phos-gpu/phos/cli/cluster/daemons"
 	"github.com/phos-gpu/phos/cli/verb"
 )
 
 var statusVerb = verb.Verb{
 	Name:    "status",
-	Summary: "show phosd, its GPUs, and the programs that run",
+	Summary: "show phosd, its GPUs, and the programs that run; or the cluster",
 	About: `Shows phosd, its GPUs with the memory that the programs of all users hold, and the caller's programs
 (root sees the programs of all users).
 
@@ -47,10 +48,27 @@ bytes, and a missing value is null. These fields say what a program does:
 boot_restores are the programs that phosd restores after a restart of the machine, as their policies
 say: dir, state (waiting, restored or failed), error, attempts and pid.
 
+--target cluster shows the cluster instead: its controllers, its nodes, how many launches there are in
+each phase, and what the caller is to it. --target agent shows whether the agent of this machine runs.
+
+    pos_cli --status --target cluster
     pos_cli --status --json | jq '.programs[] | select(.state == "failed") | .pid, .fault'`,
+	Values: map[string][]string{"target": daemons.Targets},
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		asJSON := flags.Bool("json", false, "print JSON")
-		return func(ctx context.Context, to verb.Streams, _ []string) error { return showStatus(ctx, to, *asJSON) }
+		target := flags.String("target", daemons.Daemon, "`WHAT` to show: daemon, cluster or agent")
+		return func(ctx context.Context, to verb.Streams, _ []string) error {
+			if err := daemons.CheckTarget(*target); err != nil {
+				return err
+			}
+			switch *target {
+			case daemons.Cluster:
+				return daemons.ShowCluster(ctx, to, *asJSON)
+			case daemons.Agent:
+				return daemons.ShowAgent(to, *asJSON)
+			}
+			return showStatus(ctx, to, *asJSON)
+		}
 	},
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/cluster/daemons"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
@@ -17,7 +18,7 @@ import (
 
 var stopVerb = verb.Verb{
 	Name:    "stop",
-	Summary: "stop phosd",
+	Summary: "stop phosd, or a cluster's daemons",
 	About: `Stops phosd. While programs run, it refuses and names one of them. With --force their sessions end
 first, and every CUDA call that they make from then on fails.
 
@@ -30,17 +31,33 @@ grouped by user. If a program has no such directory, or cannot be saved, phosd a
 running; with --force the program's session ends instead. Ctrl-C stops draining: programs whose
 images are not complete keep running.
 
+With --target agent the agent of this machine is stopped, and with --target cluster its controller
+too. Processes of launches go on, and so does phosd: the next agent finds them again. Without an
+agent the node is shown as unreachable, and after fence_after its launches are stopped.
+
     pos_cli --stop
+    pos_cli --stop --target cluster
     pos_cli --stop --drain --dir /data/drained
     pos_cli --stop --force`,
+	Values: map[string][]string{"target": daemons.Targets},
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options stopOptions
+		target := flags.String("target", daemons.Daemon, "`WHAT` to stop: daemon, cluster or agent")
 		flags.BoolVar(&options.force, "force", false, "end the sessions of running programs")
 		flags.BoolVar(&options.drain, "drain", false, "save running programs, then stop them")
 		flags.StringVar(&options.dir, "dir", "", "`DIR` for the images of programs without a policy; with --drain")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if options.dir != "" && !options.drain {
 				return &verb.UsageError{Text: "--dir needs --drain"}
+			}
+			if err := daemons.CheckTarget(*target); err != nil {
+				return err
+			}
+			if *target != daemons.Daemon {
+				if options != (stopOptions{}) {
+					return &verb.UsageError{Text: "--force, --drain and --dir are about phosd; phos node drain drains a node"}
+				}
+				return daemons.Stop(ctx, to, *target)
 			}
 			return stop(ctx, to, options)
 		}

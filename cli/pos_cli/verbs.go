@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cli/cluster/launches"
+	"github.com/phos-gpu/phos/cli/cluster/nodes"
+	"github.com/phos-gpu/phos/cli/cluster/submit"
 	"github.com/phos-gpu/phos/cli/manual"
 	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
@@ -11,9 +14,10 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
-// commands returns all verbs, in the order of the help text.
-func commands() *verb.Set {
+// commands returns all verbs, in the order of the help text, for a command that is called so.
+func commands(program string) *verb.Set {
 	all := verb.Set{
+		Program: program,
 		Verbs: []*verb.Verb{
 			&startVerb, &statusVerb, &stopVerb, &runVerb, &psVerb, &envVerb,
 			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
@@ -22,11 +26,18 @@ func commands() *verb.Set {
 			&versionVerb,
 		},
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
-		Reserved:  []string{"start", "stop", "status", "dump", "pre-dump", "restore", "migrate"},
+		Reserved:  []string{"start", "status", "dump", "pre-dump", "restore", "migrate"},
 		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
 		Pages:     manual.Pages(daemonLog),
 	}
 	last := len(all.Verbs) - 1
+	all.Verbs = slices.Insert(all.Verbs, last, clusterVerbs()...)
+	last = len(all.Verbs) - 1
 	all.Verbs = slices.Insert(all.Verbs, last, append(sim.Verbs(), plan.Verbs()...)...)
 	return all.WithHelp()
+}
+
+// clusterVerbs returns the verbs that speak to a cluster, except ps.
+func clusterVerbs() []*verb.Verb {
+	return append(append([]*verb.Verb{submit.Verb()}, launches.Verbs()...), nodes.Verbs()...)
 }

@@ -13,6 +13,24 @@ import (
 // maxCommand is how much of a command line a table shows.
 const maxCommand = 60
 
+// Without returns the view without the programs for which a condition on their pids holds.
+func (v View) Without(holds func(pid uint32) bool) View {
+	v.Programs = slices.DeleteFunc(slices.Clone(v.Programs), func(p programView) bool { return holds(uint32(p.PID)) })
+	return v
+}
+
+// Kinds returns the programs as values for JSON, each with a kind.
+func (v View) Kinds(kind string) []any {
+	all := make([]any, 0, len(v.Programs))
+	for _, p := range v.Programs {
+		all = append(all, struct {
+			Kind string `json:"kind"`
+			programView
+		}{kind, p})
+	}
+	return all
+}
+
 // PS prints a row for each program, those of one tree one after the other.
 func (v View) PS(to io.Writer) error {
 	if len(v.Programs) == 0 {

@@ -44,7 +44,7 @@ func (s *Set) complete(to io.Writer, shell string) error {
 }
 
 // listPIDs is shell code that prints the pids of programs, for --pid.
-const listPIDs = `pos_cli ps 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u`
+const listPIDs = `pos_cli ps --local 2>/dev/null | awk 'NR > 1 { print $1; print $2 }' | sort -u`
 
 // state is what can follow a word of the command line.
 type state struct {
@@ -107,7 +107,7 @@ func (s *Set) completeBash(to io.Writer) error {
 	}
 	fmt.Fprintf(&text, "\t*\" --pid\") words=$(%s) ;;\n\tesac\n", listPIDs)
 	text.WriteString("\tCOMPREPLY=($(compgen -W \"$words\" -- \"$current\"))\n}\n")
-	text.WriteString("complete -o default -F _pos_cli pos_cli\n")
+	text.WriteString("complete -o default -F _pos_cli pos_cli phos\n")
 	_, err := io.WriteString(to, text.String())
 	return err
 }
@@ -115,7 +115,7 @@ func (s *Set) completeBash(to io.Writer) error {
 // completeZsh does the same for zsh. The text works as a file in fpath and with eval.
 func (s *Set) completeZsh(to io.Writer) error {
 	var text strings.Builder
-	text.WriteString("#compdef pos_cli\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word verb=\n")
+	text.WriteString("#compdef pos_cli phos\n_pos_cli() {\n\tlocal -a candidates\n\tlocal word verb=\n")
 	fmt.Fprintf(&text, "\tcandidates=(%s)\n", strings.Join(s.firstWords(), " "))
 	text.WriteString("\tfor word in \"${(@)words[2,CURRENT-1]}\"; do\n\t\tcase \"$verb $word\" in\n")
 	for _, each := range s.Verbs {
@@ -134,7 +134,7 @@ func (s *Set) completeZsh(to io.Writer) error {
 	text.WriteString("\tcompadd -- $candidates || _files\n}\n")
 	text.WriteString("if [[ $funcstack[1] == _pos_cli ]]; then\n\t_pos_cli\nelse\n")
 	text.WriteString(
-		"\t(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\tcompdef _pos_cli pos_cli\nfi\n",
+		"\t(( $+functions[compdef] )) || { autoload -Uz compinit && compinit }\n\tcompdef _pos_cli pos_cli phos\nfi\n",
 	)
 	_, err := io.WriteString(to, text.String())
 	return err
@@ -143,7 +143,7 @@ func (s *Set) completeZsh(to io.Writer) error {
 // completeFish writes one complete command for each verb and each flag.
 func (s *Set) completeFish(to io.Writer) error {
 	var text strings.Builder
-	text.WriteString("complete -c pos_cli -f\n")
+	text.WriteString("complete -c pos_cli -f\ncomplete -c phos -w pos_cli\n")
 	for _, each := range s.Verbs {
 		quoted := strings.ReplaceAll(each.Summary, "'", "\\'")
 		group, own, inGroup := strings.Cut(each.Name, " ")

@@ -14,16 +14,19 @@ import (
 func Group(name, verbs, summary, about string) *Verb {
 	v := &Verb{Name: name, Word: true, Arguments: verbs, Summary: summary, About: about}
 	v.Setup = func(*flag.FlagSet) func(context.Context, Streams, []string) error {
-		return func(_ context.Context, to Streams, arguments []string) error {
+		return func(_ context.Context, _ Streams, arguments []string) error {
 			if len(arguments) == 0 {
-				return Help(to.Out, v)
+				return flag.ErrHelp
 			}
 			text := fmt.Sprintf("there is no verb %q; there are %s", name+" "+arguments[0], verbs)
 			if near := spelling.Nearest(arguments[0], strings.Split(verbs, "|")); near != "" {
 				text += fmt.Sprintf("; did you mean %s %s?", name, near)
 			}
-			return &UsageError{Text: fmt.Sprintf("%s; see: pos_cli help %s", text, name)}
+			return &unknownMember{UsageError{text}}
 		}
 	}
 	return v
 }
+
+// unknownMember is returned for an unknown verb of a group.
+type unknownMember struct{ UsageError }

@@ -19,7 +19,7 @@ func (s *Set) help() *Verb {
 	return &Verb{
 		Name: helpName, Word: true,
 		Arguments: "[VERB]",
-		Summary:   "explain pos_cli or one of its verbs",
+		Summary:   "explain the command or one of its verbs",
 		About:     `Explains a verb and its flags; without one, lists the verbs.`,
 		Setup: func(*flag.FlagSet) func(context.Context, Streams, []string) error {
 			return func(_ context.Context, to Streams, arguments []string) error { return s.explain(to.Out, arguments) }
@@ -32,16 +32,20 @@ func (s *Set) explain(to io.Writer, arguments []string) error {
 	if len(arguments) == 0 {
 		return s.overview(to)
 	}
-	name := trimDashes(strings.Join(arguments, " "))
+	said := strings.Join(arguments, " ")
+	name := trimDashes(said)
 	chosen := s.find(name)
+	if other := s.dashed(name); other != nil && name != said {
+		chosen = other
+	}
 	if about, later := s.Later[name]; later {
-		_, err := fmt.Fprintf(to, "pos_cli --%s: %s; not built yet in version %s\n", name, about, api.Version)
+		_, err := fmt.Fprintf(to, "%s --%s: %s; not built yet in version %s\n", s.Program, name, about, api.Version)
 		return err
 	}
 	if chosen == nil {
-		return &UsageError{fmt.Sprintf("there is no verb %q; see: pos_cli --help", name)}
+		return &UsageError{fmt.Sprintf("there is no verb %q; see: %s --help", name, s.Program)}
 	}
-	return Help(to, chosen)
+	return s.describe(to, chosen)
 }
 
 // trimDashes removes leading dashes, so that "help --dump" finds dump.
@@ -55,14 +59,14 @@ func trimDashes(name string) string {
 // overview prints a line for each verb, and how programs are started.
 func (s *Set) overview(to io.Writer) error {
 	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
-	fmt.Fprintf(out, "pos_cli %s: run CUDA programs through phosd\n\n", api.Version)
+	fmt.Fprintf(out, "%s %s: run CUDA programs through phosd, and launches on a cluster\n\n", s.Program, api.Version)
 	for _, each := range s.Verbs {
-		fmt.Fprintf(out, "  pos_cli %s\t%s\n", synopsis(each), each.Summary)
+		fmt.Fprintf(out, "  %s %s\t%s\n", s.Program, synopsis(each), each.Summary)
 	}
-	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  pos_cli run -- PROGRAM\n\n"+
-		"phosd's socket is %s, or the value of %s.\n"+
-		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd answers. More: pos_cli help VERB\n",
-		api.DefaultSocket, api.SocketVariable)
+	fmt.Fprintf(out, "\nA program runs through phosd with:\n\n  %[1]s run -- PROGRAM\n\n"+
+		"phosd's socket is %[2]s, or the value of %[3]s.\n"+
+		"Exit status: 0 done, 1 failed, 2 wrong command line, 3 no phosd or no controller answers. More: %[1]s help VERB\n",
+		s.Program, api.DefaultSocket, api.SocketVariable)
 	return out.Flush()
 }
 
@@ -74,10 +78,10 @@ func synopsis(v *Verb) string {
 	return v.Invocation() + " " + v.Arguments
 }
 
-// Help prints the help of a verb.
-func Help(to io.Writer, v *Verb) error {
+// describe prints the help of a verb.
+func (s *Set) describe(to io.Writer, v *Verb) error {
 	out := tabwriter.NewWriter(to, 0, 8, 3, ' ', 0)
-	fmt.Fprintf(out, "pos_cli %s: %s\n\n%s\n", synopsis(v), v.Summary, v.About)
+	fmt.Fprintf(out, "%s %s: %s\n\n%s\n", s.Program, synopsis(v), v.Summary, v.About)
 	first := true
 	for _, each := range flagsOf(v) {
 		if first {

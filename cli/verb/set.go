@@ -15,6 +15,8 @@ import (
 
 // Set is all verbs of a command.
 type Set struct {
+	// Program is the name that the command was called by.
+	Program string
 	// Verbs are in the order of the help text.
 	Verbs []*Verb
 	// Later has the verbs that are not built yet, by name, with a summary.
@@ -42,28 +44,33 @@ func (s *Set) Run(ctx context.Context, args []string, to Streams) (string, error
 	}
 	chosen, rest, err := s.choose(args)
 	if err != nil {
-		return "pos_cli", err
+		return s.Program, err
 	}
-	if chosen.Name == helpName {
-		// In "help --stop", --stop is a verb and not a flag.
-		for i := range rest {
-			rest[i] = trimDashes(rest[i])
-		}
+	name := s.Program + " " + chosen.Invocation()
+	if chosen.Name == helpName && !slices.Contains(rest, "--help") && !slices.Contains(rest, "-h") {
+		return name, s.explain(to.Out, rest) // in "help --stop", --stop is a verb and not a flag
 	}
-	name := "pos_cli " + chosen.Invocation()
 	flags := flag.NewFlagSet(name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	act := chosen.Setup(flags)
 	words, err := parse(flags, rest, chosen.Command)
 	if errors.Is(err, flag.ErrHelp) {
-		return name, Help(to.Out, chosen)
+		return name, s.describe(to.Out, chosen)
 	} else if err != nil {
-		return name, &UsageError{fmt.Sprintf("%s; see: pos_cli help %s", explainFlagError(flags, err), chosen.Name)}
+		return name, &UsageError{fmt.Sprintf("%s; see: %s", explainFlagError(flags, err), s.helpOn(chosen))}
 	}
 	if (!chosen.Word || chosen.Arguments == "") && len(words) > 0 {
-		return name, &UsageError{fmt.Sprintf("unexpected argument %q; see: pos_cli help %s", words[0], chosen.Name)}
+		return name, &UsageError{fmt.Sprintf("unexpected argument %q; see: %s", words[0], s.helpOn(chosen))}
 	}
-	return name, act(ctx, to, words)
+	err = act(ctx, to, words)
+	var member *unknownMember
+	switch {
+	case errors.Is(err, flag.ErrHelp):
+		return name, s.describe(to.Out, chosen)
+	case errors.As(err, &member):
+		return name, &UsageError{member.Text + "; see: " + s.helpOn(chosen)}
+	}
+	return name, err
 }
 
 // choose finds the verb among the arguments and returns the other arguments. A verb with dashes may
@@ -74,7 +81,7 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 			return chosen, slices.Clone(args[2:]), nil
 		}
 	}
-	if chosen := s.find(args[0]); chosen != nil && chosen.Word {
+	if chosen := s.word(args[0]); chosen != nil {
 		return chosen, slices.Clone(args[1:]), nil
 	}
 	for i, arg := range args {
@@ -82,7 +89,7 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 		if !dashed {
 			continue
 		}
-		if chosen := s.find(name); chosen != nil && (!chosen.Word || name == helpName) {
+		if chosen := s.dashed(name); chosen != nil {
 			return chosen, slices.Delete(slices.Clone(args), i, i+1), nil
 		}
 		if about, ok := s.Later[name]; ok {
@@ -100,7 +107,7 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 	if near := s.nearest(args); near != "" {
 		text += fmt.Sprintf("; did you mean %s?", near)
 	}
-	return nil, nil, &UsageError{text + "; see: pos_cli --help"}
+	return nil, nil, &UsageError{text + "; see: " + s.Program + " --help"}
 }
 
 // nearest returns the verb that a wrong one among the arguments was probably meant to be, or "".
@@ -121,7 +128,7 @@ func (s *Set) nearest(args []string) string {
 	}
 	for _, each := range candidates {
 		if near := spelling.Nearest(each, known); near != "" {
-			return "pos_cli " + s.find(near).Invocation()
+			return s.Program + " " + s.find(near).Invocation()
 		}
 	}
 	return ""
@@ -136,11 +143,38 @@ func (s *Set) reservedText(name string) string {
 		name, name)
 }
 
+// find returns the verb of a name. Where there is one with dashes and one without, it is the one
+// without.
 func (s *Set) find(name string) *Verb {
-	for _, each := range s.Verbs {
-		if each.Name == name {
-			return each
-		}
+	if found := s.word(name); found != nil {
+		return found
+	}
+	return s.dashed(name)
+}
+
+// word returns the verb that is written without dashes.
+func (s *Set) word(name string) *Verb {
+	return s.first(func(v *Verb) bool { return v.Word && v.Name == name })
+}
+
+// dashed returns the verb that is written with dashes. --help is help.
+func (s *Set) dashed(name string) *Verb {
+	return s.first(func(v *Verb) bool { return (!v.Word || name == helpName) && v.Name == name })
+}
+
+// first returns the first verb for which a condition holds, or nil.
+func (s *Set) first(holds func(*Verb) bool) *Verb {
+	if i := slices.IndexFunc(s.Verbs, holds); i >= 0 {
+		return s.Verbs[i]
 	}
 	return nil
+}
+
+// helpOn returns the command that explains a verb.
+func (s *Set) helpOn(v *Verb) string {
+	name := v.Name
+	if s.first(func(other *Verb) bool { return other != v && other.Name == name }) != nil {
+		name = v.Invocation()
+	}
+	return s.Program + " help " + name
 }

@@ -1,0 +1,118 @@
+package launches
+
+import (
+	"context"
+	"flag"
+	"fmt"
+
+	"github.com/phos-gpu/phos/cli/cluster/reach"
+	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/cluster/api"
+)
+
+// naming explains what every verb takes.
+const naming = `
+A launch is named by its id, its number, or its name, which means the newest launch that is called
+so.`
+
+// Verbs returns the verbs.
+func Verbs() []*verb.Verb {
+	return []*verb.Verb{
+		{
+			Name: "logs", Word: true, Arguments: "[-f] ID[/job[.replica[.process]]]",
+			Summary: "print what a launch has printed", About: aboutLogs, Setup: logsVerb,
+		},
+		{
+			Name: "why", Word: true, Arguments: "ID", Summary: "say why a launch waits",
+			About: `Says why a launch waits, the most important reason first, and when it probably starts. Of a launch
+that does not wait, it says what became of it.
+
+    phos why train
+    phos why 42 --json` + "\n" + naming,
+			Setup: whyVerb,
+		},
+		{
+			Name: "events", Word: true, Arguments: "[ID]", Summary: "list what has happened to launches and nodes",
+			About: `Lists what has happened, in the order of time: to one launch, to one node (--node), or to all that
+the caller may see.
+
+    phos events train
+    phos events -f --json | jq 'select(.kind == "failed")'
+    phos events --node gpu-7` + "\n" + naming,
+			Setup: eventsVerb,
+		},
+		{
+			Name: "wait", Word: true, Arguments: "ID...", Summary: "wait until launches have ended",
+			About: `Waits until all launches have ended. The exit status is that of the first named launch that did not
+complete: the status of the first process that failed, 128 and the number of the signal that ended
+it, or 130 for a launch that was stopped. Ctrl-C ends the wait and not the launch.
+
+    phos wait train && phos launch evaluate.toml` + "\n" + naming,
+			Setup: waitVerb,
+		},
+		{
+			Name: "show", Word: true, Arguments: "ID", Summary: "show one launch and its replicas",
+			About: `Shows a launch with its replicas: where they are, and how their processes have ended. --spec prints
+the description, as JSON; phos launch reads it again.
+
+    phos show train
+    phos show 42 --json | jq '.replicas[].node'` + "\n" + naming,
+			Setup: showVerb,
+		},
+		actVerb("stop", "end a launch", `Ends a launch: its processes get SIGTERM, and after a grace time SIGKILL. A launch that waits leaves
+the queue.
+
+    phos stop train`, api.LaunchesClient.Stop),
+		actVerb("suspend", "save a launch, and give its GPUs back", `Saves the processes of a launch and stops them. Its GPUs become free for others. phos resume queues
+it again, and it goes on from what was saved.
+
+    phos suspend train
+    phos resume train`, api.LaunchesClient.Suspend),
+		actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from what was saved.
+
+    phos resume train`, api.LaunchesClient.Resume),
+		rerunVerb(),
+	}
+}
+
+// use connects to the cluster for one verb.
+func use(act func(*api.Client) error) error {
+	client, err := reach.Connect()
+	if err != nil {
+		return err
+	}
+	defer client.Close()
+	return act(client)
+}
+
+// one returns the only argument of a verb.
+func one(arguments []string, name string) (string, error) {
+	switch {
+	case len(arguments) == 0 || arguments[0] == "":
+		return "", &verb.UsageError{Text: fmt.Sprintf("name the launch: phos %s ID; phos ps -a lists them", name)}
+	case len(arguments) > 1:
+		return "", &verb.UsageError{Text: fmt.Sprintf("name one launch; %q is one too many", arguments[1])}
+	}
+	return arguments[0], nil
+}
+
+// run is what Setup of a verb returns.
+type run = func(context.Context, verb.Streams, []string) error
+
+// onOne returns what runs a verb that takes one launch.
+func onOne(name string, act func(context.Context, *api.Client, verb.Streams, string) error) run {
+	return func(ctx context.Context, to verb.Streams, arguments []string) error {
+		id, err := one(arguments, name)
+		if err != nil {
+			return err
+		}
+		return use(func(c *api.Client) error { return act(ctx, c, to, id) })
+	}
+}
+
+// followFlag defines -f and --follow.
+func followFlag(flags *flag.FlagSet, usage string) *bool {
+	follow := flags.Bool("follow", false, usage)
+	flags.BoolVar(follow, "f", false, "the same as --follow")
+	return follow
+}
