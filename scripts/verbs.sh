@@ -18,7 +18,7 @@ build_go() {
 	local version
 	version=$(git -C "$ROOT" describe --always --dirty 2>/dev/null || head_commit)
 	local flags=(-trimpath -ldflags "${LINK_FLAGS:+$LINK_FLAGS }-X github.com/phos-gpu/phos/daemon/api.Version=0.1.0${version:++$version}" -o "$BIN/")
-	CGO_ENABLED=0 go build "${flags[@]}" ./cli/pos_cli
+	CGO_ENABLED=0 go build "${flags[@]}" ./cli/pos_cli ./cli/phos-controller ./cli/phos-agent
 	# phosd opens the GPU driver, which takes cgo; names of users and hosts it still finds without
 	# libc.
 	CGO_ENABLED=1 go build -tags netgo,osusergo "${flags[@]}" ./cli/phosd
@@ -31,8 +31,9 @@ verb_build() {
 	need gcc libc6-dev make
 	need_go
 	mkdir -p "$BIN"
-	step "build pos_cli and phosd" build_go
+	step "build phosd, pos_cli, phos-controller and phos-agent" build_go
 	step "build libphos.so" build_shim
+	ln -sfn pos_cli "$BIN/phos"
 }
 
 verb_demo() {
@@ -54,7 +55,8 @@ install_tree() {
 	local prefix=${DESTDIR:-}$1 id
 	id=$(sha256sum "$BIN/libphos.so" | cut -c 1-16)
 	install -d "$prefix/bin" "$prefix/lib/phos/$id"
-	install -m 755 "$BIN/pos_cli" "$BIN/phosd" "$prefix/bin/"
+	install -m 755 "$BIN/pos_cli" "$BIN/phosd" "$BIN/phos-controller" "$BIN/phos-agent" "$prefix/bin/"
+	ln -sfn pos_cli "$prefix/bin/phos"
 	if [ ! -e "$prefix/lib/phos/$id/libphos.so" ]; then
 		install -m 755 "$BIN/libphos.so" "$prefix/lib/phos/$id/.libphos.so.new"
 		mv "$prefix/lib/phos/$id/.libphos.so.new" "$prefix/lib/phos/$id/libphos.so"
@@ -84,11 +86,13 @@ install_texts() {
 }
 
 # install_units WHERE PREFIX: for systemd, which looks in /usr/local and in /usr. They do nothing
-# until phosd.service is enabled.
+# until they are enabled.
 install_units() {
-	local units=$1/lib/systemd/system
+	local units=$1/lib/systemd/system unit
 	install -d "$units/session-.scope.d"
-	sed "s|@PREFIX@|$2|" "$ROOT/scripts/systemd/phosd.service" >"$units/phosd.service"
+	for unit in phosd phos-controller phos-agent; do
+		sed "s|@PREFIX@|$2|" "$ROOT/scripts/systemd/$unit.service" >"$units/$unit.service"
+	done
 	install -m 644 "$ROOT/scripts/systemd/session.conf" "$units/session-.scope.d/phos.conf"
 	[ -n "${DESTDIR:-}" ] || [ ! -d /run/systemd/system ] || [ "$(id -u)" != 0 ] || systemctl daemon-reload
 }
@@ -120,6 +124,9 @@ verb_install() {
 uninstall_tree() {
 	local prefix=${DESTDIR:-}$1
 	rm -rf "$prefix/lib/phos"
+	rm -f "$prefix/bin/phos" "$prefix/lib/systemd/system/phos-controller.service" \
+		"$prefix/lib/systemd/system/phos-agent.service"
+	rm -f "$prefix/bin/phos-controller" "$prefix/bin/phos-agent"
 	rm -f "$prefix/bin/pos_cli" "$prefix/bin/phosd" "$prefix/share/man/man1/pos_cli.1" \
 		"$prefix/share/man/man5/phosd.toml.5" "$prefix/share/man/man5/pos.yaml.5" "$prefix/share/man/man8/phosd.8" \
 		"$prefix/share/bash-completion/completions/pos_cli" "$prefix/share/zsh/site-functions/_pos_cli" \

@@ -3,8 +3,8 @@
 // gRPC codes and back.
 //
 // Other modules may import this package, and those of docs/scheduling.md and the Example functions.
-// It contains no mechanism: the servers are in daemon/phosd and daemon/worker. generate.sh
-// generates the zz_ files from the .proto files. Read Client first, then CallerOf.
+// It contains no mechanism: the servers are in daemon/phosd and daemon/worker. go generate makes
+// the zz_ files from the .proto files. Read Client first, then CallerOf.
 package api
 
-//go:generate ./generate.sh
+//go:generate ../../scripts/protobuf.sh worker.proto daemon.proto

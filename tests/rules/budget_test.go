@@ -117,7 +117,9 @@ func TestInterfaceSize(t *testing.T) {
 	wideInterfaces.check(t, breaches)
 }
 
-var largePackages = exceptions{}
+var largePackages = exceptions{
+	"cluster/control": "its services move to a package of their own when people's gateways need them, too",
+}
 
 func TestPackageSize(t *testing.T) {
 	count, lines := map[string]int{}, map[string]int{}

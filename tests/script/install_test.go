@@ -42,6 +42,7 @@ func TestInstall(t *testing.T) {
 		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1",
 		"share/man/man1/pos_cli.1", "share/man/man5/phosd.toml.5", "share/man/man5/pos.yaml.5", "share/man/man8/phosd.8",
 		"share/bash-completion/completions/pos_cli", "lib/systemd/system/phosd.service",
+		"lib/systemd/system/phos-controller.service", "lib/systemd/system/phos-agent.service", "bin/phos",
 	} {
 		if _, err := os.Stat(filepath.Join(prefix, file)); err != nil {
 			t.Error(err)

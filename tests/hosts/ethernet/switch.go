@@ -70,7 +70,7 @@ func (s *Switch) remove(name string) (leading []*line) {
 	return leading
 }
 
-// Close unplugs all ports, and waits until no frame is received any more.
+// Close unplugs all ports, and waits until all frames are received.
 func (s *Switch) Close() {
 	for _, name := range s.names() {
 		s.Unplug(name)

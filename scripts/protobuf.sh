@@ -1,9 +1,8 @@
 #!/bin/sh
-# Generates the zz_ files from the .proto files. Needs protoc (Debian: protobuf-compiler); the
-# versions of the Go plugins are pinned in go.mod. Called by `go generate ./daemon/api`.
+# Generates zz_ files from the .proto files that are named, in the directory it is called in. Needs
+# protoc (Debian: protobuf-compiler); the versions of the Go plugins are pinned in go.mod.
 set -eu
-cd "$(dirname "$0")"
-command -v protoc >/dev/null || { echo "daemon/api: protoc is missing; install protobuf-compiler" >&2; exit 1; }
+command -v protoc >/dev/null || { echo "protoc is missing; install protobuf-compiler" >&2; exit 1; }
 out=$(mktemp -d)
 trap 'rm -rf "$out"' EXIT
 protoc -I . \
@@ -11,10 +10,10 @@ protoc -I . \
 	--plugin="protoc-gen-go-grpc=$(go tool -n protoc-gen-go-grpc)" \
 	--go_out="$out" --go_opt=paths=source_relative \
 	--go-grpc_out="$out" --go-grpc_opt=paths=source_relative \
-	worker.proto daemon.proto
+	"$@"
 for file in "$out"/*.go; do
 	# Drop the version of protoc, which differs between distributions. Add the sum of the source:
-	# with it generate_test.go finds files that are out of date, without protoc.
+	# with it tests/rules finds files that are out of date, without protoc.
 	source=$(basename "$file" | sed 's/\(_grpc\)*\.pb\.go$/.proto/')
 	sed -e '/^\/\/.*protoc  *v[0-9]/d' -e "1a // sha256 of $source: $(sha256sum <"$source" | cut -d ' ' -f 1)" "$file" \
 		>"zz_$(basename "$file" | tr . _ | sed 's/_go$/.go/')"

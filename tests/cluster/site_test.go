@@ -1,0 +1,208 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"testing"
+	"time"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/credentials/insecure"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/hosts"
+)
+
+// site is a cluster: a controller on the first host, and an agent with phosd on each.
+type site struct {
+	*testing.T
+	hosts      []*hosts.Host
+	controller *hosts.Daemon
+	agents     []*hosts.Daemon
+	launches   api.LaunchesClient
+	cluster    api.ClusterClient
+}
+
+// settings are short times, so that a test need not wait for minutes.
+const settings = `[controller]
+lease = "1s"
+[nodes]
+lease = "1s"
+fence_after = "5s"
+grace = "2s"
+`
+
+// newSite starts a cluster with a number of software GPUs on each of its hosts.
+func newSite(t *testing.T, count, gpus int) *site {
+	t.Helper()
+	harness.Need(t, "build", harness.Built())
+	s := &site{T: t, hosts: hosts.New(t, count, hosts.Options{})}
+	first := s.hosts[0]
+	s.write(first, "/etc/phos/controller.toml", settings)
+	s.controller = first.Daemon(hosts.Daemon{
+		Name: "controller", ReadyFD: true,
+		Arguments: []string{filepath.Join(harness.Bin(), "phos-controller"), "--log-level=debug"},
+	})
+	s.connect()
+	for _, h := range s.hosts {
+		s.join(h, gpus)
+	}
+	s.awaitNodes(count)
+	return s
+}
+
+// write writes a file on a host.
+func (s *site) write(h *hosts.Host, path, text string) {
+	s.Helper()
+	if err := h.Do(func() error {
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			return err
+		}
+		return os.WriteFile(path, []byte(text), 0o644)
+	}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// connect connects to the controller's socket, as root of its host.
+func (s *site) connect() {
+	s.Helper()
+	conn, err := grpc.NewClient("passthrough:///controller", grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
+			return s.hosts[0].Dial(ctx, "unix", api.ControllerSocket)
+		}))
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { _ = conn.Close() })
+	s.launches, s.cluster = api.NewLaunchesClient(conn), api.NewClusterClient(conn)
+	harness.Eventually(s.T, "the controller leads", func() bool {
+		_, err := s.cluster.Status(s.Context(), &api.StatusRequest{})
+		return err == nil
+	})
+}
+
+// join makes a host a node, with phosd and an agent.
+func (s *site) join(h *hosts.Host, gpus int) {
+	s.Helper()
+	h.Phosd(gpus)
+	token, err := s.cluster.NewJoinToken(s.Context(), &api.NewJoinTokenRequest{})
+	if err != nil {
+		s.Fatal(err)
+	}
+	agent := filepath.Join(harness.Bin(), "phos-agent")
+	h.Run(agent, "join", token.GetToken())
+	s.agents = append(s.agents, h.Daemon(hosts.Daemon{
+		Name: "agent", ReadyFD: true, Arguments: []string{agent, "run", "--allow-root", "--log-level=debug"},
+	}))
+}
+
+// awaitNodes waits until a number of nodes are ready.
+func (s *site) awaitNodes(count int) {
+	s.Helper()
+	harness.Eventually(s.T, fmt.Sprintf("%d nodes are ready", count), func() bool {
+		reply, err := s.cluster.ListNodes(s.Context(), &api.ListNodesRequest{})
+		if err != nil {
+			return false
+		}
+		ready := 0
+		for _, n := range reply.GetNodes() {
+			if n.GetState() == "ready" {
+				ready++
+			}
+		}
+		return ready == count
+	})
+}
+
+// shell returns a launch of one job whose processes run a script.
+func shell(script string, replicas, gpus int) launch.Spec {
+	return launch.Spec{Jobs: []launch.Job{{
+		Name: "main", Replicas: launch.Replicas{Min: replicas, Max: replicas},
+		Processes: []launch.Process{{
+			Command: []string{"/bin/sh", "-c", script}, Resources: launch.Resources{GPUs: gpus},
+		}},
+	}}}
+}
+
+// launch submits a launch and returns its id.
+func (s *site) launch(spec launch.Spec) string {
+	s.Helper()
+	text, err := json.Marshal(spec)
+	if err != nil {
+		s.Fatal(err)
+	}
+	reply, err := s.launches.Create(s.Context(), &api.CreateRequest{Spec: text})
+	if err != nil {
+		s.Fatal(err)
+	}
+	return reply.GetLaunches()[0].GetId()
+}
+
+// get returns a launch.
+func (s *site) get(id string) *api.Launch {
+	reply, err := s.launches.Get(s.Context(), &api.GetRequest{Id: id})
+	if err != nil {
+		return nil
+	}
+	return reply.GetLaunch()
+}
+
+// await waits until a launch is in a phase.
+func (s *site) await(id, phase string) *api.Launch {
+	s.Helper()
+	var got *api.Launch
+	harness.Eventually(s.T, "launch "+id+" is "+phase, func() bool {
+		got = s.get(id)
+		return got.GetPhase() == phase
+	})
+	return got
+}
+
+// awaitRunning waits until all replicas of a launch run.
+func (s *site) awaitRunning(id string) *api.Launch {
+	s.Helper()
+	var got *api.Launch
+	defer func() {
+		if s.Failed() {
+			s.Logf("it is %v", got)
+		}
+	}()
+	harness.Eventually(s.T, "all replicas of launch "+id+" run", func() bool {
+		got = s.get(id)
+		return got.GetPhase() == "running" && !slices.ContainsFunc(got.GetReplicas(), func(r *api.Replica) bool {
+			return r.GetPhase() != "running"
+		})
+	})
+	return got
+}
+
+// logs returns what a launch has printed.
+func (s *site) logs(what string) (text string) {
+	s.Helper()
+	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
+	defer cancel()
+	stream, err := s.launches.Logs(ctx, &api.LogsRequest{What: what})
+	if err != nil {
+		s.Fatal(err)
+	}
+	for {
+		reply, err := stream.Recv()
+		if err != nil {
+			return text
+		}
+		for _, line := range reply.GetLines() {
+			text += string(line.GetText()) + "\n"
+		}
+		if reply.GetNotice() != "" {
+			text += "notice: " + reply.GetNotice() + "\n"
+		}
+	}
+}
