@@ -23,35 +23,37 @@ type config struct {
 		Listen   string   `toml:"listen" comment:"where nodes and people reach it, with TLS"`
 		Socket   string   `toml:"socket" comment:"for people on this machine"`
 		Names    []string `toml:"names" comment:"names and addresses in its certificate, beside those of this machine"`
-		Lease    duration `toml:"lease" comment:"without a renewal for so long, another controller leads"`
+		Lease    Duration `toml:"lease" comment:"without a renewal for so long, another controller leads"`
 		Ports    string   `toml:"ports" comment:"the TCP ports that launches get on nodes"`
 	} `toml:"controller"`
 	Nodes struct {
-		Lease      duration `toml:"lease" comment:"without a renewal for so long, a node gets nothing new"`
-		FenceAfter duration `toml:"fence_after" comment:"and after so long, what it runs is stopped there and started elsewhere"`
-		Grace      duration `toml:"grace" comment:"between SIGTERM and SIGKILL"`
+		Lease      Duration `toml:"lease" comment:"without a renewal for so long, a node gets nothing new"`
+		FenceAfter Duration `toml:"fence_after" comment:"and after so long, what it runs is stopped there and started elsewhere"`
+		Grace      Duration `toml:"grace" comment:"between SIGTERM and SIGKILL"`
 	} `toml:"nodes"`
 	Launches struct {
-		Keep duration `toml:"keep" comment:"how long launches that have ended are listed"`
+		Keep Duration `toml:"keep" comment:"how long launches that have ended are listed"`
 	} `toml:"launches"`
 	Scheduler schedulerConfig `toml:"scheduler"`
 }
 
-// duration is a time as text.
-type duration time.Duration
+// Duration is a time as text.
+type Duration time.Duration
 
 // UnmarshalText reads what time.ParseDuration reads.
-func (d *duration) UnmarshalText(text []byte) error {
+func (d *Duration) UnmarshalText(text []byte) error {
 	parsed, err := time.ParseDuration(string(text))
 	if err == nil && parsed <= 0 {
 		err = errors.New("want a time above 0, as 5s or 1m")
 	}
-	*d = duration(parsed)
+	*d = Duration(parsed)
 	return err
 }
 
 // MarshalText writes what UnmarshalText reads.
-func (d duration) MarshalText() ([]byte, error) { return []byte(time.Duration(d).String()), nil }
+func (d Duration) MarshalText() (text []byte, err error) {
+	return append(text, time.Duration(d).String()...), err
+}
 
 // defaults returns the configuration of a controller that is told nothing.
 func defaults() config {
@@ -59,12 +61,12 @@ func defaults() config {
 	c.Controller.StateDir = "/var/lib/phos-controller"
 	c.Controller.Listen = ":7411"
 	c.Controller.Socket = "/run/phos/controller.sock"
-	c.Controller.Lease = duration(etcd.DefaultLease)
+	c.Controller.Lease = Duration(etcd.DefaultLease)
 	c.Controller.Ports = "20000-29999"
-	c.Nodes.Lease = duration(control.DefaultTimes.Lease)
-	c.Nodes.FenceAfter = duration(control.DefaultTimes.FenceAfter)
-	c.Nodes.Grace = duration(control.DefaultTimes.Grace)
-	c.Launches.Keep = duration(7 * 24 * time.Hour)
+	c.Nodes.Lease = Duration(control.DefaultTimes.Lease)
+	c.Nodes.FenceAfter = Duration(control.DefaultTimes.FenceAfter)
+	c.Nodes.Grace = Duration(control.DefaultTimes.Grace)
+	c.Launches.Keep = Duration(7 * 24 * time.Hour)
 	c.Scheduler = defaultScheduler
 	return c
 }

@@ -22,8 +22,8 @@ type schedulerConfig struct {
 	Admission string             `toml:"admission"`
 	Backfill  string             `toml:"backfill" comment:"none, easy, conservative"`
 	Victims   string             `toml:"victims"`
-	Quantum   duration           `toml:"quantum,omitempty"`
-	Age       duration           `toml:"age,omitempty" comment:"what waits for longer is first"`
+	Quantum   Duration           `toml:"quantum,omitempty"`
+	Age       Duration           `toml:"age,omitempty" comment:"what waits for longer is first"`
 	Caps      map[string]int     `toml:"caps,omitempty" comment:"the most GPUs that an account may have"`
 	Weights   map[string]float64 `toml:"weights,omitempty"`
 }

@@ -15,7 +15,7 @@ const maxCommand = 60
 
 // Without returns the view without the programs for which a condition on their pids holds.
 func (v View) Without(holds func(pid uint32) bool) View {
-	v.Programs = slices.DeleteFunc(slices.Clone(v.Programs), func(p programView) bool { return holds(uint32(p.PID)) })
+	v.Programs = slices.DeleteFunc(slices.Clone(v.Programs), func(p programView) bool { return holds(p.PID) })
 	return v
 }
 

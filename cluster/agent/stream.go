@@ -2,7 +2,6 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -28,9 +27,6 @@ type stream struct {
 	sent   map[uint64]time.Duration // renewals that are not answered
 	number uint64
 }
-
-// errEnded is returned when the leader has ended the stream.
-var errEnded = errors.New("the controller has ended the connection")
 
 // attach connects to a controller and follows it, until the connection ends.
 func (a *Agent) attach(ctx context.Context, to *addresses) error {

@@ -47,14 +47,14 @@ func parseSelection(text string) (selection, error) {
 
 // source is an attempt whose log is wanted, with the node that has it.
 type source struct {
-	job            string
-	index          int
-	replica        int
-	attempt        int
-	node           string
-	live           bool
-	process        int
-	launch, reason string
+	job     string
+	index   int
+	replica int
+	attempt int
+	node    string
+	live    bool
+	process int
+	launch  string
 }
 
 // sources returns the attempts that a request is about.

@@ -14,7 +14,6 @@ import (
 // nodes that can take a replica is chosen in the manner of a placement of the scheduler. It is used
 // by the scheduler's goroutine; the leader gives it needs and tables.
 type placer struct {
-	inner  scheduler.Placer
 	spread bool // prefer the emptiest node, not the fullest
 	first  bool // prefer the node with the lowest number
 	table  atomic.Pointer[table]

@@ -271,6 +271,9 @@ func (s *State) replace(r *Replica, reason string) {
 
 // apply lets the replica wait for another place.
 func (e ReplicaLost) apply(s *State) error {
+	if e.Replica < 0 || e.Replica >= len(s.Replicas) {
+		return fmt.Errorf("%w: there is no replica %d", ErrRefused, e.Replica)
+	}
 	if r := s.find(e.Replica, e.Attempt); r != nil {
 		s.lose(r, e.Reason)
 	}

@@ -11,7 +11,7 @@ import (
 
 var (
 	namedFile  = regexp.MustCompile(`(?:^|[\s(` + "`" + `"])((?:[a-zA-Z0-9_.-]+/)*[a-zA-Z0-9_-]+\.(?:go|proto|md|sh))\b`)
-	quotedPath = regexp.MustCompile("`([a-z0-9_.]+(?:/[a-zA-Z0-9_.]+)*)`")
+	quotedPath = regexp.MustCompile("`([a-z0-9_.]+(?:/[a-zA-Z0-9_.-]+)*)`")
 )
 
 // TestNamedFilesExist: a comment must not outlive the file that it names. A name is one of the same

@@ -138,36 +138,38 @@ func parseRecord(line []byte) (e Entry, end, ok bool) {
 	case kindEnd:
 		return e, true, string(process) == "-"
 	case kindLost:
-		return parseLost(e, text)
+		e, ok = parseLost(e, text)
+		return e, false, ok
 	}
-	return parseText(e, process, stream, mark, text)
+	e, ok = parseText(e, process, stream, mark, text)
+	return e, false, ok
 }
 
 // parseText parses what is special to a record with text.
-func parseText(e Entry, process, stream, mark, text []byte) (Entry, bool, bool) {
+func parseText(e Entry, process, stream, mark, text []byte) (Entry, bool) {
 	number, err := strconv.ParseUint(string(process), 10, 16)
 	if err != nil {
-		return Entry{}, false, false
+		return Entry{}, false
 	}
 	e.Process, e.Text, e.Partial = int(number), text, string(mark) == "+"
 	switch {
 	case string(stream) == "err":
 		e.Stream = Err
 	case string(stream) != "out":
-		return Entry{}, false, false
+		return Entry{}, false
 	}
-	return e, false, e.Partial || string(mark) == "."
+	return e, e.Partial || string(mark) == "."
 }
 
 // parseLost parses what is special to a record of lines that are missing.
-func parseLost(e Entry, text []byte) (Entry, bool, bool) {
+func parseLost(e Entry, text []byte) (Entry, bool) {
 	lines, rest, ok := cutNumber(text)
 	bytes, reason, ok2 := cutNumber(rest)
 	if !ok || !ok2 || lines < 0 || bytes < 0 {
-		return Entry{}, false, false
+		return Entry{}, false
 	}
 	e.Lost = &Lost{Lines: lines, Bytes: bytes, Reason: string(reason)}
-	return e, false, true
+	return e, true
 }
 
 // cutNumber cuts a decimal number and a space off a text.

@@ -144,8 +144,10 @@ func (c *Cluster) add(e *entry) {
 		e.view.Owner = c.Owner
 	}
 	c.launches = append(c.launches, e)
-	c.events = append(c.events, &api.Event{Launch: e.view.GetId(), Kind: e.view.GetPhase(), Text: "submitted by " + c.Owner,
-		UnixMs: e.view.GetSubmittedUnixMs()})
+	c.events = append(c.events, &api.Event{
+		Launch: e.view.GetId(), Kind: e.view.GetPhase(), Text: "submitted by " + c.Owner,
+		UnixMs: e.view.GetSubmittedUnixMs(),
+	})
 }
 
 // find returns a launch by id, number or name; nil if there is none.

@@ -77,7 +77,8 @@ func (l Limits) memory() limit {
 	return limit{
 		"memory", bytes,
 		[]setting{
-			{file: "memory.max", value: bytes}, {file: "memory.oom.group", value: "1"},
+			{file: "memory.max", value: bytes},
+			{file: "memory.oom.group", value: "1"},
 			{file: "memory.swap.max", value: "0", optional: true},
 		},
 		[]setting{
