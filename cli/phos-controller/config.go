@@ -51,8 +51,11 @@ func (d *Duration) UnmarshalText(text []byte) error {
 }
 
 // MarshalText writes what UnmarshalText reads.
-func (d Duration) MarshalText() (text []byte, err error) {
-	return append(text, time.Duration(d).String()...), err
+func (d Duration) MarshalText() ([]byte, error) {
+	if d < 0 {
+		return nil, fmt.Errorf("%v is no time of a setting", time.Duration(d))
+	}
+	return []byte(time.Duration(d).String()), nil
 }
 
 // defaults returns the configuration of a controller that is told nothing.
