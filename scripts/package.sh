@@ -42,7 +42,7 @@ stage() {
 	local tree=$1 stripped=$1.bin binary
 	rm -rf "$tree" "$stripped"
 	mkdir -p "$stripped"
-	for binary in pos_cli phosd libphos.so; do
+	for binary in pos_cli phosd phos-controller phos-agent libphos.so; do
 		strip --strip-unneeded -R .comment -o "$stripped/$binary" "$BIN/$binary"
 	done
 	(

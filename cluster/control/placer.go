@@ -1,6 +1,7 @@
 package control
 
 import (
+	"maps"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -37,6 +38,15 @@ func newPlacer(name string) *placer {
 	}
 	p.table.Store(&table{})
 	return p
+}
+
+// copy returns a placer with the same needs and nodes, whose answers the original does not learn.
+func (p *placer) copy() *placer {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	c := &placer{spread: p.spread, first: p.first, needs: maps.Clone(p.needs), chosen: map[cluster.JobID]choice{}}
+	c.table.Store(p.table.Load())
+	return c
 }
 
 // keep notes what a job wants.

@@ -26,6 +26,7 @@ func (s *launches) Why(ctx context.Context, request *api.GetRequest) (*api.WhyRe
 		for _, p := range e.parts {
 			if p.assigned == nil {
 				ask = p
+				reply.Reasons = append(reply.Reasons, leader.blockers(p)...)
 			}
 		}
 		return nil
