@@ -205,7 +205,7 @@ func checkFlags(t *testing.T, name, text string, help func(verb ...string) strin
 	t.Helper()
 	words := strings.Fields(text)
 	verb := strings.TrimPrefix(words[1], "--")
-	described := help(verb)
+	described := help(words[1]) // stop and --stop are two verbs
 	if len(words) > 2 && regexp.MustCompile(`^[a-z]+$`).MatchString(words[2]) {
 		described += help(verb, words[2])
 	}
