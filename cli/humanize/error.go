@@ -29,7 +29,7 @@ var (
 const (
 	enough      = 200
 	shortQuoted = 24
-	shortWord   = 64
+	shortWord   = 100
 )
 
 // Error formats an error for people. Values in quotes, paths and long words are shortened: they may
