@@ -87,8 +87,6 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 		return
 	}
 	prepared, cancel := context.WithCancel(ctx)
-	stop := context.AfterFunc(prepared, func() {})
-	defer stop()
 	go func() {
 		select {
 		case <-t.stopping:

@@ -7,9 +7,6 @@ import (
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/metadata"
-
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/internal/linux/boottime"
 )
@@ -38,9 +35,8 @@ func (a *Agent) attach(ctx context.Context, to *addresses) error {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var trailer metadata.MD
 	client := api.NewAgentsClient(conn)
-	opened, err := client.Attach(ctx, grpc.Trailer(&trailer))
+	opened, err := client.Attach(ctx)
 	if err != nil {
 		return fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
 	}
