@@ -14,18 +14,21 @@ import (
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
-// eager is an executor whose jobs end at once, except those that it lets run until they are
-// withdrawn.
+// eager is an executor whose jobs end at once, except one that runs until it is withdrawn. It tells
+// each start of that one.
 type eager struct {
-	events chan scheduler.Event
-	lets   func(cluster.JobID) bool
+	events  chan scheduler.Event
+	long    cluster.JobID
+	started chan int
 }
 
 func (e eager) Events() <-chan scheduler.Event { return e.events }
 
 func (e eager) Apply(_ context.Context, p scheduler.Plan) error {
 	for _, start := range p.Starts {
-		if !e.lets(start.Job) {
+		if start.Job == e.long {
+			e.started <- start.Run
+		} else {
 			e.events <- scheduler.Event{Kind: scheduler.Finished, Job: start.Job, Run: start.Run}
 		}
 	}
@@ -50,7 +53,7 @@ func TestLog(t *testing.T) {
 		t.Fatal(err)
 	}
 	events := make(chan scheduler.Event, 100)
-	executor := eager{events: events, lets: func(id cluster.JobID) bool { return id == 1 }}
+	executor := eager{events: events, long: 1, started: make(chan int, 100)}
 	requests := make(chan scheduler.Event)
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
@@ -76,7 +79,8 @@ func TestLog(t *testing.T) {
 		requests <- scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Priority: priority}}
 	}
 	submit(1, 2, 0)
-	requests <- scheduler.Event{Kind: scheduler.Failed, Job: 1, Run: 1}
+	requests <- scheduler.Event{Kind: scheduler.Failed, Job: 1, Run: <-executor.started}
+	<-executor.started
 	submit(2, 3, 0)
 	submit(3, 1, 1)
 	submit(4, 2, 2)
