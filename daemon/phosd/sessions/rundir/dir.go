@@ -219,7 +219,8 @@ func (d *Dir) Close() error { return d.lock.Close() }
 
 // RemoveAll deletes what sessions need, at a stop after which no session is left. The lock stays,
 // because a phosd that waits for it has it open. The last session's number stays, so that no number
-// is used twice.
+// is used twice. Sockets of restorers stay, which the next phosd finds: a restored tree may have no
+// session, or its restorer may still be exiting.
 func (d *Dir) RemoveAll() error {
 	if isMountPoint(d.sessions()) {
 		// Detached: a program whose session was ended may still have its files mapped.
@@ -229,7 +230,11 @@ func (d *Dir) RemoveAll() error {
 	}
 	failures := []error{os.RemoveAll(d.sharing())}
 	for _, path := range []string{d.Ledger(), d.sessions(), d.control(), d.state()} {
-		if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		err := os.Remove(path)
+		if restorers, unread := d.Restorers(); path == d.control() && unread == nil && len(restorers) > 0 {
+			continue
+		}
+		if err != nil && !errors.Is(err, fs.ErrNotExist) {
 			failures = append(failures, err)
 		}
 	}

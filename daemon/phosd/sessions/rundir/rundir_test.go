@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/binary"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -137,6 +138,39 @@ func TestOnePhosdPerDirectory(t *testing.T) {
 	openTest(t, path, 0)
 	if _, err := Open(path, Limits{}); !errors.Is(err, ErrBusy) {
 		t.Errorf("second open: %v, want ErrBusy", err)
+	}
+}
+
+// TestRemoveAll: what sessions need is removed, but not the socket of a restorer, which may live
+// on. A file that does not belong there is reported.
+func TestRemoveAll(t *testing.T) {
+	dir := openTest(t, t.TempDir(), 0)
+	restorer, foreign := dir.Restorer("0.1-x"), filepath.Join(dir.control(), "foreign")
+	for _, path := range []string{restorer, foreign} {
+		if err := os.WriteFile(path, nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := dir.RemoveAll(); err != nil {
+		t.Errorf("with a restorer: %v", err)
+	}
+	if _, err := os.Stat(restorer); err != nil {
+		t.Error(err)
+	}
+	if err := os.Remove(restorer); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.RemoveAll(); !errors.Is(err, unix.ENOTEMPTY) {
+		t.Errorf("with another file: got %v, want ENOTEMPTY", err)
+	}
+	if err := os.Remove(foreign); err != nil {
+		t.Fatal(err)
+	}
+	if err := dir.RemoveAll(); err != nil {
+		t.Errorf("with nothing: %v", err)
+	}
+	if _, err := os.Stat(dir.control()); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("left: %v", err)
 	}
 }
 
