@@ -4,6 +4,9 @@
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/demo-common.sh"
 
+# DEMO_STEPS makes the trainings shorter, for tests.
+all=${DEMO_STEPS:-200}
+
 # train NAME: starts a training with files and a process group of its own, and sets pid.
 train() {
 	mkdir "$run/$1"
@@ -12,7 +15,7 @@ train() {
 	(
 		cd "$run/$1"
 		export DEV=CUDA:PTX CACHEDB="$run/$1/kernels.db" PYTHONDONTWRITEBYTECODE=1
-		exec setsid pos_cli run --quiet -- "$TINYGRAD_PYTHON" "$ROOT/tests/workloads/tinygrad/weights.py" weights 200 >output 2>&1 </dev/null
+		exec setsid pos_cli run --quiet -- "$TINYGRAD_PYTHON" "$ROOT/tests/workloads/tinygrad/weights.py" weights "$all" >output 2>&1 </dev/null
 	) &
 	pid=$!
 	trainings+=("$pid")
@@ -58,7 +61,7 @@ undisturbed=$pid
 train disturbed
 disturbed=$pid
 say wait "they compile their kernels first: one or two minutes"
-reach 40 "$run/disturbed/output" "$disturbed" kernels
+reach $((all / 5)) "$run/disturbed/output" "$disturbed" kernels
 show pos_cli --status
 
 [ -n "$CRIU" ] || without_criu
@@ -66,12 +69,12 @@ show pos_cli --status
 tell "It is saved while it trains on"
 last "$run/disturbed/output"
 show pos_cli --pre-dump --dir "$run/image" --pid "$disturbed" || lost "the checkpoint failed" "$run/disturbed/output"
-reach $(($(steps "$run/disturbed/output") + 20)) "$run/disturbed/output" "$disturbed"
+reach $(($(steps "$run/disturbed/output") + all / 10)) "$run/disturbed/output" "$disturbed"
 last "$run/disturbed/output"
 
 tell "Once more: only what has changed is written"
 show pos_cli --pre-dump --dir "$run/image" --pid "$disturbed" || lost "the checkpoint failed" "$run/disturbed/output"
-reach $(($(steps "$run/disturbed/output") + 10)) "$run/disturbed/output" "$disturbed"
+reach $(($(steps "$run/disturbed/output") + all / 20)) "$run/disturbed/output" "$disturbed"
 
 tell "A power cut, as far as the program can tell"
 kill_all "$disturbed"

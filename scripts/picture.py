@@ -32,12 +32,12 @@ def fold(line):
 
 
 def read(text):
-    """Rows with their colours. What a terminal overwrites is not shown, nor "begin", which it has not."""
+    """Rows with their colours. What a terminal overwrites is not shown, nor what is installed and
+    built before the first heading."""
     text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", text).replace("\r\n", "\n")
+    text = text[text.find("\n# ") + 1:]
     for line in text.rstrip("\n").split("\n"):
         line = line.rstrip("\r").rsplit("\r", 1)[-1].rstrip()
-        if re.match(r"begin  ", line):
-            continue
         colour = next(colour for pattern, colour in COLOURS if pattern.search(line))
         for row in fold(line):
             yield row, colour

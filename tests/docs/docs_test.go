@@ -1,11 +1,15 @@
 package docs
 
 import (
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,10 +18,45 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// elsewhere are documents that suites of their own test.
-var elsewhere = []string{"docs/containers.md", "docs/slurm.md", "docs/packages.md"}
+// elsewhere are documents whose commands a suite of their own runs.
+var elsewhere = map[string]string{
+	"docs/containers.md": "tests/containers",
+	"docs/packages.md":   "tests/packages",
+	"docs/slurm.md":      "tests/slurm",
+}
 
-// documents returns README.md and the documents of docs/, without elsewhere.
+// TestElsewhere: the suite of each of these documents opens it.
+func TestElsewhere(t *testing.T) {
+	for document, suite := range elsewhere {
+		if _, err := os.Stat(harness.Path(document)); err != nil {
+			t.Error(err)
+		}
+		files, err := filepath.Glob(harness.Path(suite, "*_test.go"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !slices.ContainsFunc(files, func(path string) bool { return hasValue(t, path, document) }) {
+			t.Errorf("%s does not open %s", suite, document)
+		}
+	}
+}
+
+// hasValue reports whether a Go file has a string of this value.
+func hasValue(t *testing.T, path, value string) (found bool) {
+	t.Helper()
+	syntax, err := parser.ParseFile(token.NewFileSet(), path, nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(syntax, func(node ast.Node) bool {
+		literal, ok := node.(*ast.BasicLit)
+		found = found || ok && literal.Kind == token.STRING && literal.Value == strconv.Quote(value)
+		return !found
+	})
+	return found
+}
+
+// documents returns README.md and the documents of docs/.
 func documents(t *testing.T) []string {
 	t.Helper()
 	found, err := filepath.Glob(harness.Path("docs/*.md"))
@@ -26,21 +65,25 @@ func documents(t *testing.T) []string {
 	}
 	all := []string{"README.md"}
 	for _, path := range found {
-		if name := "docs/" + filepath.Base(path); !slices.Contains(elsewhere, name) {
-			all = append(all, name)
-		}
+		all = append(all, "docs/"+filepath.Base(path))
 	}
 	return all
 }
 
+// here returns the documents whose commands this suite runs.
+func here(t *testing.T) []string {
+	t.Helper()
+	return slices.DeleteFunc(documents(t), func(name string) bool { return elsewhere[name] != "" })
+}
+
 // mostNotRun is how many blocks of all documents may have commands that no test runs.
-const mostNotRun = 12
+const mostNotRun = 5
 
 // TestCommands runs the commands of each document. A block without a language has commands, unless
 // it is marked as a file.
 func TestCommands(t *testing.T) {
 	notRun := 0
-	for _, name := range documents(t) {
+	for _, name := range here(t) {
 		var blocks []block
 		for _, b := range readBlocks(t, name) {
 			_, file := b.marks["file"]
@@ -143,7 +186,7 @@ func TestShows(t *testing.T) {
 
 // TestFiles parses the blocks that are files of phos.
 func TestFiles(t *testing.T) {
-	for _, name := range documents(t) {
+	for _, name := range here(t) {
 		for _, b := range readBlocks(t, name) {
 			text := []byte(strings.Join(b.lines, "\n") + "\n")
 			var err error
@@ -224,24 +267,5 @@ func checkFlags(t *testing.T, name, text string, help func(verb ...string) strin
 		if !strings.Contains(described, flag[1]) {
 			t.Errorf("%s: `%s`: there is no flag %s", name, text, flag[1])
 		}
-	}
-}
-
-// TestRanks runs the demo of two ranks. It must end well, and say nothing that looks like an error.
-func TestRanks(t *testing.T) {
-	p := newPlace(t)
-	demo := p.enter("root", "exec scripts/demo-ranks.sh")
-	demo.Env = append(demo.Env, "CRIU="+p.criu, "CRIU_MISSING=", "PHOS_CACHE=/tmp")
-	said, err := demo.CombinedOutput()
-	t.Logf("%s", said)
-	if err != nil {
-		t.Fatal(err)
-	}
-	logs := string(said) + p.do("cat /var/log/phosd.log 2>/dev/null || true")
-	if wrong := regexp.MustCompile(`(?i).*(no such file|not empty|expected|error|skip).*`).FindString(logs); wrong != "" {
-		t.Errorf("the demo says %q", wrong)
-	}
-	if !strings.Contains(logs, "restored as one job: every bit") {
-		t.Error("the demo does not say how it ended")
 	}
 }

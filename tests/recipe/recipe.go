@@ -1,5 +1,6 @@
 // Package recipe runs the commands of documents as they stand there. Read finds them; a Room is a
-// machine on which they can do what they say. Tested here, used by tests/containers.
+// machine on which they can do what they say. Tested here, used by tests/containers,
+// tests/packages and tests/slurm.
 package recipe
 
 import (
