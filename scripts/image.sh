@@ -2,14 +2,15 @@
 # The OCI image of phosd: a bare root of this distribution with the packages, written without a
 # registry or a container engine.
 
-# package_image writes a file that is an OCI layout and that "docker load" takes, too.
+# package_image [DEBS]: writes a file that is an OCI layout and that "docker load" takes, too. What
+# the packages depend on comes from the archive, or from a repository of need_debs.
 package_image() {
 	local tree=$CACHE/package/image layout=$CACHE/package/oci SOURCE_DATE_EPOCH layer config
 	SOURCE_DATE_EPOCH=$(package_epoch)
 	rm -rf "$tree" "$layout"
-	mkdir -p "$CACHE/package" "$layout/blobs/sha256"
-	cp -a "$(root_dir "$(os VERSION_CODENAME)")" "$tree"
-	image_install "$tree"
+	mkdir -p "$tree" "$layout/blobs/sha256"
+	cp -a "$(root_dir "$(os VERSION_CODENAME)")/." "$tree"
+	image_install "$tree" "$@"
 	layer=$(LC_ALL=C tar -C "$tree" --sort=name --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --clamp-mtime -cf - . |
 		image_blob "$layout")
 	rm -rf "$tree"
@@ -19,14 +20,19 @@ package_image() {
 	rm -rf "$layout"
 }
 
-# image_install TREE: the packages with what they depend on, without what apt leaves.
+# image_install TREE [DEBS]: the packages with what they depend on, without what apt leaves.
 image_install() {
-	local tree=$1
+	local tree=$1 conf=
 	cp "$DIST"/*.deb "$tree/tmp/"
-	chroot "$tree" sh -euc 'apt-get update
-		DEBIAN_FRONTEND=noninteractive apt-get install -y --no-install-recommends /tmp/*.deb
+	if [ $# = 2 ]; then
+		cp -a "$2" "$tree/srv/debs"
+		conf=/srv/debs/apt.conf
+	fi
+	APT_CONFIG=$conf DEBIAN_FRONTEND=noninteractive chroot "$tree" sh -euc 'apt-get update
+		apt-get install -y --no-install-recommends /tmp/*.deb
 		apt-get purge -y --auto-remove systemd procps
 		apt-get clean'
+	rm -rf "$tree/srv/debs"
 	find "$tree/usr/share/doc" ! -type d ! -name copyright -delete
 	rm -rf "$tree"/usr/share/{man,locale,info}/*
 	rm -rf "$tree"/tmp/*.deb "$tree"/var/lib/apt/lists/* "$tree"/var/cache/{apt,ldconfig,debconf}/* "$tree"/var/log/*.log \

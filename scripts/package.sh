@@ -162,29 +162,49 @@ verb_package() {
 	ls -lh "$DIST"
 }
 
-# need_packages provides what tests/packages needs: the package and a bare root of this machine's
-# distribution. With PACKAGE=full also the roots of other distributions, the image, dockerd and
-# lintian.
+# need_packages provides what tests/packages needs: the packages, the image, dockerd, and bare roots
+# of this machine's distribution and of Debian 13. With PACKAGE=full also the roots of other
+# distributions, and lintian.
 need_packages() {
-	local suite suites
+	local suite suites own
 	[ "$(id -u)" = 0 ] || return 0
 	need dpkg-dev binutils xz-utils
-	DIST=$CACHE/packages
+	own=$(os VERSION_CODENAME) DIST=$CACHE/packages
 	PACKAGE_EFFORT=0 step "package into $DIST" package_debs
 	export PACKAGE_DIST=$DIST
-	suites=$(os VERSION_CODENAME)
+	suites="$own trixie"
 	if [ "${PACKAGE:-}" = full ]; then
-		suites="$suites bookworm trixie jammy noble"
-		need lintian docker.io
-		need_root "$(os VERSION_CODENAME)"
-		step "write $DIST/phosd-oci.tar" package_image
+		suites="$own bookworm trixie jammy noble"
+		need lintian
 	fi
-	for suite in $suites; do
-		if need_root "$suite"; then
-			export "PACKAGE_ROOT_${suite^^}=$(root_dir "$suite")"
-		else
-			export "PACKAGE_ROOT_${suite^^}_MISSING=apt's sources have no archive with $suite (PHOS_UBUNTU_MIRROR names one of Ubuntu)"
-			say skip "no archive with $suite is known"
-		fi
-	done
+	for suite in $suites; do provide_root "$suite"; done
+	provide_image "$own"
+}
+
+# provide_root SUITE tells the tests of a root, and of a repository with what the packages need
+# there; or why there is none.
+provide_root() {
+	local made=PACKAGE_ROOT_${1^^} debs=PACKAGE_DEBS_${1^^}
+	if ! need_root "$1"; then
+		export "${made}_MISSING=apt's sources have no archive with $1 (PHOS_UBUNTU_MIRROR names one of Ubuntu)"
+		say skip "no archive with $1 is known"
+		return
+	fi
+	export "$made=$(root_dir "$1")"
+	if need_debs "$1" "$DIST"/*.deb; then
+		export "$debs=$(debs_dir "$1" "$DIST"/*.deb)"
+	else
+		export "${debs}_MISSING=$1 does not have what phos-criu depends on"
+	fi
+}
+
+# provide_image SUITE tells the tests of the image, if there is a root for it.
+provide_image() {
+	if [ ! -d "$(root_dir "$1")" ]; then
+		export PACKAGE_IMAGE_MISSING="the image is made of an archive of Debian or Ubuntu, and apt knows none"
+		return
+	fi
+	command -v dockerd >/dev/null || need_stopped docker.io
+	step "write $DIST/phosd-oci.tar" package_image "$(debs_dir "$1" "$DIST"/*.deb)"
+	export PACKAGE_IMAGE=$DIST/phosd-oci.tar
 }

@@ -36,3 +36,44 @@ need_root() {
 	case $1 in jammy | noble) need ubuntu-keyring ;; esac
 	step "make a root of $1" make_root "$1" "$mirror"
 }
+
+# debs_dir SUITE DEB...: where the repository of need_debs is kept. Its name is made of what the
+# packages depend on.
+debs_dir() { printf '%s' "$CACHE/debs-$1-$(depends "${@:2}" | sha256sum | cut -c 1-12)"; }
+
+# depends DEB...: what the packages depend on.
+depends() {
+	local deb
+	for deb; do dpkg-deb -f "$deb" Depends; done | paste -sd ,
+}
+
+# need_debs SUITE DEB...: provides a repository with what the packages depend on and the suite's
+# root lacks, so that apt installs them there without a network. In a root it is /srv/debs. It fails
+# if the suite does not have all of it.
+need_debs() {
+	local dir
+	dir=$(debs_dir "$@")
+	[ -d "$dir" ] || (step "fetch what the packages need in $1" make_debs "$dir" "$@")
+}
+
+# make_debs DIR SUITE DEB...
+make_debs() {
+	local dir=$1 suite=$2 aside=$CACHE/apt-$2 keys=debian components=main conf
+	case $suite in jammy | noble) keys=ubuntu components='main universe' ;; esac
+	rm -rf "$aside" "$dir.new"
+	conf=$(apt_aside "$aside" "deb [signed-by=/usr/share/keyrings/$keys-archive-keyring.gpg] $(root_mirror "$suite") $suite $components")
+	APT_CONFIG=$conf apt-get -o Dir::State::status="$(root_dir "$suite")/var/lib/dpkg/status" \
+		satisfy --yes --download-only --no-install-recommends "$(depends "${@:3}")"
+	mkdir "$dir.new"
+	find "$aside/archives" -name '*.deb' -exec mv -t "$dir.new" {} +
+	(cd "$dir.new" && dpkg-scanpackages . >Packages)
+	echo 'deb [trusted=yes] file:/srv/debs ./' >"$dir.new/sources.list"
+	cat >"$dir.new/apt.conf" <<-'EOF'
+		Dir::Etc::sourcelist "/srv/debs/sources.list";
+		Dir::Etc::sourceparts "/dev/null";
+		APT::Get::Assume-Yes "true";
+		APT::Sandbox::User "root";
+	EOF
+	rm -rf "$aside"
+	mv "$dir.new" "$dir"
+}

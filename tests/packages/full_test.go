@@ -1,8 +1,6 @@
 package packages
 
 import (
-	"os/exec"
-	"path/filepath"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/harness"
@@ -35,23 +33,4 @@ func TestReproducible(t *testing.T) {
 		for part in lib go shim criu verbs roots package; do . scripts/$part.sh; done
 		DIST="`+other+`" CACHE="`+other+`/cache" PACKAGE_EFFORT=0 package_debs >&2`)
 	shell(t, `cmp "`+dist+`"/phos_*.deb "`+other+`"/phos_*.deb`)
-}
-
-// TestImage loads the image into dockerd, and a program computes in a container of it.
-func TestImage(t *testing.T) {
-	needFull(t)
-	dist := packages(t)
-	_, err := exec.LookPath("dockerd")
-	harness.Need(t, "packages", err)
-	program := harness.CompileC(t, false, harness.Workload("checkpoint", "count.c"))
-	command := exec.CommandContext(
-		t.Context(), "unshare", "--mount", "--pid", "--ipc", "--uts", "--net", "--fork", "--kill-child", "--mount-proc",
-		"bash", harness.Path("tests", "packages", "testdata", "image.sh"), t.TempDir(),
-		filepath.Join(dist, "phosd-oci.tar"), program,
-	)
-	output, err := command.CombinedOutput()
-	if err != nil {
-		t.Fatalf("%v\n%s", err, output)
-	}
-	t.Log(string(output))
 }

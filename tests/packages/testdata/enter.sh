@@ -1,8 +1,11 @@
 #!/usr/bin/env bash
-# enter.sh ROOT SCRATCH DIST PROGRAM SCRIPT: runs the script in a copy of the root, in the
-# namespaces that the caller has made.
+# enter.sh ROOT SCRATCH DEBS FILE...: runs lifecycle.sh, one of the files, in a copy of the root and
+# in the namespaces that the caller has made. There the files are in /srv, packages in /srv/dist,
+# and what they need in /srv/debs, if DEBS is not empty. The root is a mount point, not a chroot:
+# CRIU works there.
 set -euo pipefail
-root=$1 scratch=$2 dist=$3 program=$4 script=$5
+root=$1 scratch=$2 debs=$3
+shift 3
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$scratch"
 mkdir "$scratch"/{upper,work,merged}
@@ -16,15 +19,15 @@ mount --rbind /sys "$new/sys"
 mount --rbind /dev "$new/dev"
 for folder in run tmp srv; do mount -t tmpfs -o mode=755 tmpfs "$new/$folder"; done
 chmod 1777 "$new/tmp"
-mkdir -p "$new"/run/lock "$new"/srv/dist
-cp "$dist"/*.deb "$new/srv/dist/"
-cp "$program" "$new/srv/program"
-cp "$script" "$new/srv/script"
-mkdir "$new/srv/old"
+mkdir -p "$new"/run/lock "$new"/srv/{dist,old}
+for file; do
+	case $file in *.deb) cp "$file" "$new/srv/dist/" ;; *) cp "$file" "$new/srv/" ;; esac
+done
+[ -z "$debs" ] || cp -a "$debs" "$new/srv/debs"
 cd "$new"
 pivot_root . srv/old
 cd /
 umount -l /srv/old
 rmdir /srv/old
 exec env -i HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin DEBIAN_FRONTEND=noninteractive \
-	setsid -w bash -eu /srv/script
+	${debs:+APT_CONFIG=/srv/debs/apt.conf} setsid -w bash -eu /srv/lifecycle.sh

@@ -1,5 +1,7 @@
 # shellcheck shell=bash
-# What an administrator does with the package, in a bare root. /srv has the packages and a program.
+# What an administrator does with the packages, in a bare root. /srv has the packages, the command
+# of docs/packages.md that installs them, and a program. Where phos-criu can be installed, the
+# program is saved, killed and restored, before the upgrade and after it.
 set -euo pipefail
 
 fail() {
@@ -32,24 +34,56 @@ refuses() {
 	[[ $output == *"$1"* ]] || fail "${*:2} did not say \"$1\": $output"
 }
 
-# files: everything in the root, but what dpkg itself keeps.
+# files: everything in the root, but what dpkg and apt themselves keep.
 files() {
 	find / -xdev ! -path '/var/lib/dpkg/*' ! -path /var/log/dpkg.log ! -path '/var/log/alternatives.log' \
-		! -path '/var/cache/ldconfig/*' -printf '%p %M %u %l\n' | LC_ALL=C sort
+		! -path '/var/cache/ldconfig/*' ! -path '/var/cache/debconf/*' ! -path '/var/lib/apt/*' \
+		! -path '/var/cache/apt/*' ! -path '/var/log/apt/*' \
+		-printf '%p %M %u %l\n' | LC_ALL=C sort
 }
 
-# next_version: the package once more, with a later version and another libphos.so.
-next_version() {
-	local tree=/tmp/next old new
-	dpkg-deb -R /srv/dist/phos_*.deb $tree
-	echo >>$tree/usr/lib/phos/library/libphos.so
-	old=$(basename "$(readlink -f /usr/lib/phos/current)")
-	new=$(sha256sum $tree/usr/lib/phos/library/libphos.so | cut -c 1-16)
-	sed -i "s/$old/$new/" $tree/DEBIAN/postinst
-	sed -i 's/^Version: .*/&.next/' $tree/DEBIAN/control
-	rm $tree/DEBIAN/md5sums
-	dpkg-deb -Znone -b $tree /tmp/next.deb
-	rm -rf $tree
+# installed: the packages of the installation.
+# shellcheck disable=SC2016 # dpkg-query expands it
+installed() { dpkg-query -W -f '${Package}\n' 'phos*'; }
+
+# next_versions: the packages once more, with a later version, and phos with another libphos.so.
+next_versions() {
+	local package tree=/tmp/next/tree old new
+	mkdir /tmp/next
+	for package in $(installed); do
+		dpkg-deb -R /srv/dist/"$package"_*.deb $tree
+		if [ "$package" = phos ]; then
+			echo >>$tree/usr/lib/phos/library/libphos.so
+			old=$(basename "$(readlink -f /usr/lib/phos/current)")
+			new=$(sha256sum $tree/usr/lib/phos/library/libphos.so | cut -c 1-16)
+			sed -i "s/$old/$new/" $tree/DEBIAN/postinst
+		fi
+		sed -i 's/^Version: .*/&.next/' $tree/DEBIAN/control
+		rm $tree/DEBIAN/md5sums
+		dpkg-deb -Znone -b $tree "/tmp/next/$package.deb"
+		rm -rf $tree
+	done
+}
+
+# restored: saves the program, kills it, and restores it; it must go on where it was saved.
+restored() {
+	local n program
+	[ $checkpoints = yes ] || return 0
+	program=$(pgrep -x program)
+	pos_cli --pre-dump --dir /srv/image --pid "$program" || fail "the checkpoint failed"
+	n=$(steps)
+	within more_than "$n"
+	kill -9 "$program"
+	within test -s status
+	[ "$(cat status)" = 137 ] || fail "the killed program ended with $(cat status)"
+	rm status
+	n=$(steps)
+	(
+		set +e
+		pos_cli --restore --dir /srv/image >>output 2>&1
+		echo $? >status
+	) &
+	within more_than "$n"
 }
 
 steps() { wc -l </srv/work/steps; }
@@ -60,7 +94,14 @@ gone() { [ ! -e "/proc/$1/exe" ]; }
 files >/tmp/before
 
 echo '# install'
-dpkg -i /srv/dist/phos_*.deb
+checkpoints=no
+if [ -d /srv/debs ] && compgen -G '/srv/dist/phos-criu_*.deb' >/dev/null; then
+	checkpoints=yes
+	apt-get update
+	(cd /srv && bash -euo pipefail install.sh)
+else
+	dpkg -i /srv/dist/phos_*.deb
+fi
 [ -z "$(dpkg -V phos)" ] || fail "files differ from the package: $(dpkg -V phos)"
 grep -q '^#level = ' /etc/phos/phosd.toml || fail "phosd.toml does not have all keys"
 for page in man1/pos_cli.1 man5/phosd.toml.5 man5/pos.yaml.5 man8/phosd.8; do
@@ -82,6 +123,7 @@ cd /srv/work
 	echo $? >status
 ) &
 within more_than 10
+restored
 
 echo '# a removal is refused while it runs'
 refuses 'end the programs, or save them' dpkg -r phos
@@ -90,9 +132,10 @@ n=$(steps)
 within more_than "$n"
 
 echo '# upgrade'
-next_version
+next_versions
 earlier=$(readlink -f /usr/lib/phos/current)
-says 'still runs' dpkg -i /tmp/next.deb
+says 'still runs' dpkg -i /tmp/next/*.deb
+for package in $(installed); do says .next dpkg-query -W "$package"; done
 grep -q "^level = 'debug'" /etc/phos/phosd.toml || fail "the upgrade lost the configuration"
 [ -e "$earlier/libcuda.so.1" ] || fail "the upgrade removed the libphos.so of running programs"
 [ "$(readlink -f /usr/lib/phos/current)" != "$earlier" ] || fail "new programs get the earlier libphos.so"
@@ -103,6 +146,7 @@ says 'phosd is ready' pos_cli --start --gpus soft:1
 says program pos_cli ps
 n=$(steps)
 within more_than $((n + 10))
+restored
 touch /srv/work/finish
 within test -s /srv/work/status
 [ "$(cat /srv/work/status)" = 7 ] || fail "the program ended with $(cat /srv/work/status): $(tail -n 3 /srv/work/output)"
@@ -112,15 +156,17 @@ status=0
 rm -f /tmp/steps
 
 echo '# remove'
+mapfile -t packages < <(installed)
 phosd=$(phosd_pid)
-says 'a purge removes them' dpkg -r phos
+says 'a purge removes them' dpkg -r "${packages[@]}"
 within gone "$phosd"
 for kept in /etc/phos/phosd.toml /var/lib/phos; do [ -e $kept ] || fail "the removal took $kept away"; done
 [ ! -e /usr/lib/phos ] || fail "the removal left $(find /usr/lib/phos)"
 [ ! -e /run/phos ] || fail "the removal left $(find /run/phos)"
 
 echo '# purge'
-says 'images stay' dpkg -P phos
+says 'images stay' dpkg -P "${packages[@]}"
+[ $checkpoints = no ] || apt-get autoremove --purge
 files >/tmp/after
 diff /tmp/before /tmp/after || fail "the purge left or took what is above"
 echo '# done'
