@@ -9,6 +9,8 @@ import (
 	"slices"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/daemon/api"
@@ -228,6 +230,12 @@ func (v *imageView) restoreText() string {
 	return "yes"
 }
 
+// hasEnded reports whether a program of the status has ended. phosd lists it until its worker has
+// ended too.
+func hasEnded(p *api.Program) bool {
+	return p.GetPid() != 0 && errors.Is(unix.Kill(int(p.GetPid()), 0), unix.ESRCH)
+}
+
 // checkUnused returns an error if a running program of the caller was last saved in a directory, or
 // if its policy saves it there. Without a phosd no program runs under phos that it could save.
 func checkUnused(ctx context.Context, dir *os.File) error {
@@ -245,7 +253,7 @@ func checkUnused(ctx context.Context, dir *os.File) error {
 			{policyPlace(p, status.GetDaemon().GetCheckpointDir()), "is saved there by its policy"},
 		} {
 			info, err := os.Stat(used.path)
-			if used.path == "" || err != nil || !os.SameFile(here, info) {
+			if used.path == "" || err != nil || !os.SameFile(here, info) || hasEnded(p) {
 				continue
 			}
 			return fmt.Errorf(
