@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,6 +30,9 @@ func (r *fixture) interrupted(step string, command *exec.Cmd) string {
 	go func() { ended <- command.Wait() }()
 	r.waitStep(from, step)
 	how := []syscall.Signal{syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP}[len(step)%3]
+	if signal.Ignored(how) { // the tests were started by nohup, or in the background
+		how = syscall.SIGTERM
+	}
 	if err := command.Process.Signal(how); err != nil {
 		r.t.Fatal(err)
 	}
