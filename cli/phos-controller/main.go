@@ -96,7 +96,7 @@ func run(arguments []string) int {
 		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 		defer stop()
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel}))
-		err = serve(ctx, settings, ready, log)
+		err = serveCluster(ctx, settings, ready, log)
 	}
 	if err != nil && !errors.Is(err, context.Canceled) {
 		ready.Say("%v", err)

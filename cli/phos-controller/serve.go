@@ -15,6 +15,8 @@ import (
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/control/code"
+	"github.com/phos-gpu/phos/cluster/control/serve"
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/local"
@@ -36,8 +38,8 @@ type controller struct {
 	servers  []*grpc.Server
 }
 
-// serve runs a controller until the context ends.
-func serve(ctx context.Context, c config, ready *readiness.Pipe, log *slog.Logger) error {
+// serveCluster runs a controller until the context ends.
+func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slog.Logger) error {
 	settings, err := c.settings(api.Version)
 	if err != nil {
 		return err
@@ -93,13 +95,13 @@ func (k *controller) run(ctx context.Context, listener net.Listener, ready *read
 	if k.members, err = members.Open(ctx, k.objects, []string{k.address}); err != nil {
 		return err
 	}
-	code, err := control.NewCodeStore(filepath.Join(k.config.Controller.StateDir, "code"))
+	kept, err := code.NewStore(filepath.Join(k.config.Controller.StateDir, "code"))
 	if err != nil {
 		return err
 	}
 	leading := control.NewController(k.objects, k.settings, k.address, k.log)
-	services := control.NewServices(leading, control.Parts{
-		Callers: k.members, People: k.members, Joins: k.members, Code: code,
+	services := serve.New(leading, serve.Parts{
+		Callers: k.members, People: k.members, Joins: k.members, Code: kept,
 	})
 	if err := k.serveNetwork(ctx, services, listener, cancel); err != nil {
 		return err
@@ -122,7 +124,7 @@ func (k *controller) run(ctx context.Context, listener net.Listener, ready *read
 
 // serveNetwork serves nodes and people by TLS.
 func (k *controller) serveNetwork(
-	ctx context.Context, services control.Services, listener net.Listener, fail context.CancelCauseFunc,
+	ctx context.Context, services serve.Services, listener net.Listener, fail context.CancelCauseFunc,
 ) error {
 	names, err := k.names()
 	if err != nil {
@@ -134,14 +136,14 @@ func (k *controller) serveNetwork(
 		return err
 	}
 	tls := grpc.Creds(credentials.NewTLS(channel.Server(holder, time.Now)))
-	network := grpc.NewServer(append(control.ServerOptions(k.log), tls)...)
+	network := grpc.NewServer(append(serve.ServerOptions(k.log), tls)...)
 	services.Register(network, true)
 	k.serve(network, listener, fail)
 	return nil
 }
 
 // serveSocket serves people of this machine, and returns the path.
-func (k *controller) serveSocket(services control.Services, fail context.CancelCauseFunc) (string, error) {
+func (k *controller) serveSocket(services serve.Services, fail context.CancelCauseFunc) (string, error) {
 	path := k.config.Controller.Socket
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return "", fmt.Errorf("socket: %w", err)
@@ -157,7 +159,7 @@ func (k *controller) serveSocket(services control.Services, fail context.CancelC
 		return "", fmt.Errorf("socket: %w", err)
 	}
 	creds := grpc.Creds(members.LocalCredentials(local.Rules{AllowRoot: true}))
-	people := grpc.NewServer(append(control.ServerOptions(k.log), creds)...)
+	people := grpc.NewServer(append(serve.ServerOptions(k.log), creds)...)
 	services.Register(people, false)
 	k.serve(people, listener, fail)
 	return path, nil

@@ -3,9 +3,8 @@
 // back.
 //
 // Three services stand beside each other: Launches and Cluster for people, Agents for the nodes.
-// The package contains no mechanism: the servers are in cluster/control. go generate makes the zz_
-// files from cluster.proto. Tested by
-// tests/cluster. Read cluster.proto first.
+// The package contains no mechanism: the servers are in cluster/control/serve. go generate makes
+// the zz_ files from cluster.proto. Tested by tests/cluster. Read cluster.proto first.
 package api
 
 //go:generate ../../scripts/protobuf.sh cluster.proto

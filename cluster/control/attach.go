@@ -1,12 +1,15 @@
 package control
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/cluster/record"
 )
 
@@ -16,15 +19,31 @@ var ErrNodeUnknown = errors.New("the cluster does not know this node: it was rem
 // errReplaced ends the stream of an agent when the same node attaches again.
 var errReplaced = errors.New("the node has attached again")
 
+// Attach begins to lead the agent of a node, and returns the session of its stream.
+func (l *Leader) Attach(ctx context.Context, name, key string, hello *api.Hello) (*session.Session, error) {
+	s := session.New()
+	return s, l.ask(ctx, func() error { return l.attach(name, key, hello, s) })
+}
+
+// Detach notes that a stream has ended. The node's lease runs on.
+func (l *Leader) Detach(name string, s *session.Session) {
+	l.turns.Add(func() { l.detach(name, s) })
+}
+
+// Receive handles a message of an agent. It reports false if this controller no longer leads.
+func (l *Leader) Receive(name string, s *session.Session, message *api.FromAgent) bool {
+	return l.turns.Add(func() { l.receive(name, s, message) })
+}
+
 // attach begins to lead an agent. Its first messages follow once what the agent said is in the
 // store.
-func (l *Leader) attach(name, key string, hello *api.Hello, s *session) error {
+func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session) error {
 	n := l.nodes[name]
 	if n == nil || n.Key != key {
 		return fmt.Errorf("%w: %q", ErrNodeUnknown, name)
 	}
 	if n.session != nil {
-		n.session.end(errReplaced)
+		n.session.End(errReplaced)
 		n.session = nil
 	}
 	rebooted := n.BootID != "" && n.BootID != hello.GetBootId()
@@ -33,7 +52,7 @@ func (l *Leader) attach(name, key string, hello *api.Hello, s *session) error {
 		l.setOpen(n, false)
 		l.loseProcesses(n)
 	}
-	n.renewed = l.clock.boot()
+	n.renewed = l.clock.Boot()
 	if n.Gone {
 		n.Gone = false
 		l.nodeEvent(n, "back", "")
@@ -79,6 +98,21 @@ func (l *Leader) inventory(n *node, said *api.Inventory) {
 	}
 }
 
+// inventoryOf converts an inventory of a message.
+func inventoryOf(said *api.Inventory) record.Inventory {
+	i := record.Inventory{
+		CPUs: int(said.GetCpus()), MemoryBytes: said.GetMemoryBytes(), OS: said.GetOs(), Kernel: said.GetKernel(),
+		Phosd: said.GetPhosdVersion(), PhosdError: said.GetPhosdError(),
+	}
+	for _, g := range said.GetGpus() {
+		i.GPUs = append(i.GPUs, record.GPU{
+			Index: int(g.GetIndex()), Name: g.GetName(), UUID: g.GetUuid(), MemoryBytes: g.GetMemoryBytes(),
+			Software: g.GetSoftware(), Foreign: int(g.GetForeign()), Bad: g.GetBad(),
+		})
+	}
+	return i
+}
+
 // sameGPUs reports whether two lists have the same devices in the same order.
 func sameGPUs(a, b []record.GPU) bool {
 	return slices.EqualFunc(a, b, func(a, b record.GPU) bool {
@@ -87,21 +121,19 @@ func sameGPUs(a, b []record.GPU) bool {
 }
 
 // welcome makes the stream the node's, and sends all orders.
-func (l *Leader) welcome(n *node, s *session) {
+func (l *Leader) welcome(n *node, s *session.Session) {
 	n.session = s
 	times := l.settings.Times
-	s.send(&api.ToAgent{Message: &api.ToAgent_Welcome{Welcome: &api.Welcome{
+	s.Send(&api.ToAgent{Message: &api.ToAgent_Welcome{Welcome: &api.Welcome{
 		Epoch: uint64(l.Epoch()), LeaseMs: uint64(times.Lease.Milliseconds()),
 		FenceAfterMs: uint64(times.FenceAfter.Milliseconds()),
 	}}})
-	s.send(&api.ToAgent{Message: &api.ToAgent_Orders{Orders: &api.Orders{
-		Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n),
-	}}})
+	s.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n)})
 	l.lookAtLease(n)
 }
 
-// detach notes that a stream has ended. The node's lease runs on.
-func (l *Leader) detach(name string, s *session) {
+// detach forgets a session, unless another one has replaced it.
+func (l *Leader) detach(name string, s *session.Session) {
 	if n := l.nodes[name]; n != nil && n.session == s {
 		n.session = nil
 		l.lookAtLease(n)
@@ -109,7 +141,7 @@ func (l *Leader) detach(name string, s *session) {
 }
 
 // receive handles a message of an agent.
-func (l *Leader) receive(name string, s *session, message *api.FromAgent) {
+func (l *Leader) receive(name string, s *session.Session, message *api.FromAgent) {
 	n := l.nodes[name]
 	if n == nil || n.session != s {
 		return
@@ -124,7 +156,7 @@ func (l *Leader) receive(name string, s *session, message *api.FromAgent) {
 	case *api.FromAgent_Leave:
 		l.nodeEvent(n, "leaves", m.Leave.GetReason())
 		n.session = nil
-		s.end(nil)
+		s.End(nil)
 		l.lookAtLease(n)
 	}
 }
@@ -132,13 +164,13 @@ func (l *Leader) receive(name string, s *session, message *api.FromAgent) {
 // renew extends the lease of a node. It is not answered by a leader that may have been replaced:
 // the next one gives the node up FenceAfter after its own beginning, which is not before Until.
 func (l *Leader) renew(n *node, r *api.Renewal) {
-	now := l.clock.boot()
+	now := l.clock.Boot()
 	if now >= l.leadership.Until() {
 		return
 	}
 	n.renewed = now
 	l.lookAtLease(n)
-	n.session.send(&api.ToAgent{Message: &api.ToAgent_Renewed{Renewed: &api.Renewed{
+	n.session.Send(&api.ToAgent{Message: &api.ToAgent_Renewed{Renewed: &api.Renewed{
 		Number: r.GetNumber(), Epoch: uint64(l.Epoch()),
 	}}})
 }
@@ -159,7 +191,7 @@ func (l *Leader) report(n *node, r *api.Report) {
 			Replica: replica, Attempt: attempt, Reason: "node " + n.Name + " was cut off, and has stopped its processes",
 		})
 	case r.GetState() == "ended":
-		l.mustApply(e, launch.ReplicaEnded{Replica: replica, Attempt: attempt, Exits: exitsOf(r.GetExits())})
+		l.mustApply(e, launch.ReplicaEnded{Replica: replica, Attempt: attempt, Exits: messages.ExitsOf(r.GetExits())})
 	case r.GetState() == "preparing":
 		e.progress(replica, r.GetProgress())
 	}

@@ -28,6 +28,12 @@ func NewController(objects store.Store, settings Settings, address string, log *
 	return &Controller{store: objects, settings: settings, address: address, log: log}
 }
 
+// Address returns where others reach this controller.
+func (c *Controller) Address() string { return c.address }
+
+// Settings returns how this controller is configured.
+func (c *Controller) Settings() Settings { return c.settings }
+
 // NotLeaderError is returned by a controller that does not lead.
 type NotLeaderError struct {
 	// Leader is the address of the one that does; empty: none does now.
@@ -86,8 +92,8 @@ func (c *Controller) set(l *Leader) {
 	c.leader = l
 }
 
-// leading returns the leader of this process, or NotLeaderError.
-func (c *Controller) leading(ctx context.Context) (*Leader, error) {
+// Leading returns the leader of this process, or NotLeaderError.
+func (c *Controller) Leading(ctx context.Context) (*Leader, error) {
 	c.mu.Lock()
 	leader := c.leader
 	c.mu.Unlock()

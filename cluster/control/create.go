@@ -5,15 +5,14 @@ import (
 	"encoding/base32"
 	"errors"
 	"fmt"
-	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
-	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Errors of requests.
@@ -26,25 +25,25 @@ var (
 	ErrTooLarge = errors.New("the launch is too large")
 )
 
-// submission is a launch that a user wants to have.
-type submission struct {
-	spec    launch.Spec // checked
-	owner   string
-	by      string
-	code    record.Code
-	script  []byte
-	request string
+// Submission is a launch that a user wants to have.
+type Submission struct {
+	Spec    launch.Spec // checked
+	Owner   string
+	By      string
+	Code    record.Code
+	Script  []byte
+	Request string
 }
 
 // create queues a launch, or one for each combination of an array's parameters.
-func (l *Leader) create(s submission) (created []*entry, err error) {
-	if before := l.byRequest(s.by, s.request); len(before) > 0 {
+func (l *Leader) create(s Submission) (created []*entry, err error) {
+	if before := l.byRequest(s.By, s.Request); len(before) > 0 {
 		return before, nil
 	}
 	if err := l.resolveAfter(&s); err != nil {
 		return nil, err
 	}
-	specs := s.spec.Expand()
+	specs := s.Spec.Expand()
 	for _, spec := range specs {
 		if err := l.feasible(spec); err != nil {
 			return nil, err
@@ -69,11 +68,11 @@ func (l *Leader) create(s submission) (created []*entry, err error) {
 }
 
 // newEntry returns a launch that is not numbered yet.
-func (l *Leader) newEntry(s submission, spec launch.Spec) *entry {
-	now := l.clock.wall()
+func (l *Leader) newEntry(s Submission, spec launch.Spec) *entry {
+	now := l.clock.Wall()
 	return &entry{Launch: record.Launch{
-		ID: newID(), Owner: s.owner, By: s.by, Request: s.request, Submitted: now, Queued: now,
-		Code: s.code, Script: s.script, State: launch.New(spec),
+		ID: newID(), Owner: s.Owner, By: s.By, Request: s.Request, Submitted: now, Queued: now,
+		Code: s.Code, Script: s.Script, State: launch.New(spec),
 	}}
 }
 
@@ -116,8 +115,8 @@ func (l *Leader) find(text string) *entry {
 }
 
 // resolveAfter replaces what a launch comes after by ids.
-func (l *Leader) resolveAfter(s *submission) error {
-	after := slices.Clone(s.spec.After)
+func (l *Leader) resolveAfter(s *Submission) error {
+	after := slices.Clone(s.Spec.After)
 	for i, text := range after {
 		e := l.find(text)
 		if e == nil {
@@ -125,7 +124,7 @@ func (l *Leader) resolveAfter(s *submission) error {
 		}
 		after[i] = e.ID
 	}
-	s.spec.After = after
+	s.Spec.After = after
 	return nil
 }
 
@@ -164,77 +163,25 @@ func (l *Leader) feasible(spec launch.Spec) error {
 	}
 	state := launch.New(spec)
 	state.Phase = launch.Queued
-	p := &part{entry: &entry{Launch: record.Launch{State: state}}, replicas: state.Needs().Together}
-	want := needOf(p)
-	f := &fitting{placer: &placer{}, table: l.emptyTable(), need: &want, gpus: want.gpus() > 0}
-	f.free = func(id cluster.NodeID) uint64 {
-		if f.gpus {
-			return 1<<min(len(f.table[id].gpus), 63) - 1
-		}
-		return 1<<bits.Len(slots-1) - 1
+	need := fit.NeedOf("", &state, state.Needs().Together)
+	if lacking := fit.Lacking(l.emptyTable(), &need); lacking != "" {
+		return fmt.Errorf("%w: %s; the cluster has %s", ErrNeverFits, lacking, l.has())
 	}
-	if f.placeAll() {
-		return nil
-	}
-	return fmt.Errorf("%w: %s; the cluster has %s", ErrNeverFits, f.lacking(), l.has())
+	return nil
 }
 
 // emptyTable returns a table of all nodes, as if nothing ran there and all were open.
-func (l *Leader) emptyTable() (t table) {
+func (l *Leader) emptyTable() (t fit.Table) {
 	for _, name := range l.nodeNames {
 		n := l.nodes[name]
 		if n == nil {
-			t = append(t, tableNode{})
+			t = append(t, fit.Node{})
 			continue
 		}
 		bare := node{Node: n.Node, open: true}
 		t = append(t, bare.tableNode())
 	}
 	return t
-}
-
-// lacking says which replica finds no node, and what it wants.
-func (f *fitting) lacking() string {
-	for i := range f.need.replicas {
-		r := &f.need.replicas[i]
-		if !slices.ContainsFunc(f.assigned, func(a launch.Assignment) bool { return a.Replica == r.replica }) {
-			return fmt.Sprintf("replica %d of %d finds no node with %s", r.replica, len(f.need.replicas), r.text(f.need.place))
-		}
-	}
-	return "its replicas do not fit together"
-}
-
-// text says what a replica wants.
-func (r *replicaNeed) text(place launch.Place) string {
-	var wants []string
-	if r.gpus > 0 {
-		gpus := fmt.Sprintf("%d GPUs", r.gpus)
-		for _, models := range r.models {
-			gpus += " of model " + strings.Join(models, " or ")
-		}
-		if r.gpuMemory > 0 {
-			gpus += fmt.Sprintf(" with %d MiB each", r.gpuMemory>>20)
-		}
-		wants = append(wants, gpus)
-	}
-	if r.millicpus > 0 {
-		wants = append(wants, fmt.Sprintf("%g CPUs", float64(r.millicpus)/1000))
-	}
-	if r.memory > 0 {
-		wants = append(wants, fmt.Sprintf("%d MiB of memory", r.memory>>20))
-	}
-	for _, each := range []struct{ name, value string }{{"cluster", place.Cluster}, {"shard", place.Shard}} {
-		if each.value != "" {
-			wants = append(wants, each.name+" "+each.value)
-		}
-	}
-	if len(place.Hostnames) > 0 {
-		wants = append(wants, "one of the names "+strings.Join(place.Hostnames[:min(5, len(place.Hostnames))], ", "))
-	}
-	if len(wants) == 0 {
-		return "a free place"
-	}
-	return strings.Join(wants, ", ")
 }
 
 // has says what the cluster has, in one line.

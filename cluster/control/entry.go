@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
@@ -45,13 +46,13 @@ func (l *Leader) changed(e *entry) { l.changedLaunches[e] = struct{}{} }
 
 // event notes something in the launch's own log.
 func (l *Leader) event(e *entry, kind, text string) {
-	e.AddEvent(record.Event{At: l.clock.wall(), Epoch: int64(l.Epoch()), Kind: kind, Text: text})
+	e.AddEvent(record.Event{At: l.clock.Wall(), Epoch: int64(l.Epoch()), Kind: kind, Text: text})
 	l.changed(e)
 }
 
 // noteReplicas notes which replicas have got processes, and which have lost them.
 func (l *Leader) noteReplicas(e *entry, before launch.State) {
-	now := l.clock.wall()
+	now := l.clock.Wall()
 	for i := range e.State.Replicas {
 		was, is := &before.Replicas[i], &e.State.Replicas[i]
 		name := replicaName(&e.Launch, i)
@@ -107,7 +108,7 @@ func (l *Leader) notePhase(e *entry, before launch.State) {
 	if is == before.Phase {
 		return
 	}
-	now := l.clock.wall()
+	now := l.clock.Wall()
 	switch is {
 	case launch.Queued:
 		e.Queued = now
@@ -151,12 +152,12 @@ func (l *Leader) published(e *entry) {
 	}
 	for _, order := range orders {
 		if n := l.nodes[order.Node]; n != nil && n.session != nil && !slices.ContainsFunc(e.told, order.Equal) {
-			n.session.order(l.order(e, order))
+			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Orders: []*api.Order{l.orders().Order(&e.Launch, order)}})
 		}
 	}
 	e.told = orders
 	for w := range l.watchers {
-		w.changed(e)
+		w.Changed(&e.Launch)
 	}
 }
 

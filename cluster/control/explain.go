@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/fit"
+	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/why"
@@ -27,7 +29,7 @@ func (q *queue) explain(ctx context.Context, id cluster.JobID, reply *api.WhyRep
 	if err != nil {
 		return err
 	}
-	policies.Place = q.placer.copy()
+	policies.Place = q.placer.Copy()
 	var answer *why.Answer
 	var future *why.Future
 	err = q.loop.Do(ctx, func(e *scheduler.Engine) {
@@ -45,7 +47,7 @@ func (q *queue) explain(ctx context.Context, id cluster.JobID, reply *api.WhyRep
 	forecast := future.Start(forecastSteps)
 	reply.Reasons = append(reply.Reasons, forecast.Text(answer.Now))
 	if forecast.Known {
-		reply.EstimateUnixMs = q.leader.clock.began.Add(forecast.At).UnixMilli()
+		reply.EstimateUnixMs = q.leader.clock.Began.Add(forecast.At).UnixMilli()
 	}
 	return nil
 }
@@ -65,7 +67,7 @@ func (l *Leader) blockers(p *part) (reasons []string) {
 	if p.tooLarge {
 		reasons = append(reasons, "all nodes together are too small for it; it waits for more: the cluster has "+l.has())
 	}
-	want := needOf(p)
+	want := p.need()
 	counts := map[string]int{}
 	for _, n := range l.nodes {
 		if reason := l.blocker(n, &want); reason != "" {
@@ -83,25 +85,68 @@ func (l *Leader) blockers(p *part) (reasons []string) {
 
 // blocker says why a node cannot take any replica of a part now; empty: it could, but for GPUs that
 // are taken.
-func (l *Leader) blocker(n *node, want *need) string {
+func (l *Leader) blocker(n *node, want *fit.Need) string {
 	t := n.tableNode()
 	open := t
-	open.open = true
+	open.Open = true
 	switch {
-	case !t.allowed(want.place):
+	case !t.Allowed(want.Place):
 		return "not where the launch may run"
 	case n.Cordoned || n.Draining:
 		return "cordoned"
-	case !t.open:
-		return string(l.state(n)) + " since " + l.clock.wall().Add(n.renewed-l.clock.boot()).Format(time.TimeOnly)
+	case !t.Open:
+		return string(l.state(n)) + " since " + l.seen(n).Format(time.TimeOnly)
 	}
-	for i := range want.replicas {
-		if open.takes(want, &want.replicas[i], 0, 0) {
+	for i := range want.Replicas {
+		if open.Takes(want, &want.Replicas[i], fit.Taken{}) {
 			return ""
 		}
 	}
-	if open.exclusive != "" || want.place.WholeNodes && len(t.launches) > 0 {
+	if open.Exclusive != "" || want.Place.WholeNodes && len(t.Launches) > 0 {
 		return "a launch wants the whole node"
 	}
 	return "too few free CPUs, or too little free memory"
+}
+
+// reasons says what the leader itself knows of why a launch waits.
+func (l *Leader) reasons(e *entry) (reasons []string) {
+	switch e.State.Phase {
+	case launch.Waiting:
+		for _, id := range e.State.Spec.After {
+			if other := l.launches[id]; other != nil && other.State.Phase != launch.Ended {
+				reasons = append(reasons, fmt.Sprintf("it comes after launch %s, which is %s", other.Label(), other.State.Phase))
+			}
+		}
+	case launch.Queued, launch.Running:
+		reasons = append(reasons, l.startingReasons(e)...)
+	case launch.Stopping:
+		reasons = append(reasons, "its processes are being stopped: "+e.State.Reason)
+	case launch.Suspended:
+		reasons = append(reasons, e.State.Reason+"; phos resume "+e.Label()+" queues it")
+	case launch.Ended:
+		reasons = append(reasons, phaseText(&e.State))
+	}
+	return reasons
+}
+
+// startingReasons says what holds up replicas that have a place.
+func (l *Leader) startingReasons(e *entry) (reasons []string) {
+	for _, p := range e.parts {
+		if p.starting {
+			reasons = append(reasons, "its place is known and becomes free when the launch that has it has stopped")
+		}
+	}
+	for i := range e.State.Replicas {
+		if r := &e.State.Replicas[i]; r.Live && !r.Started {
+			text := e.preparing[i]
+			if text == "" {
+				text = "starting"
+			}
+			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", replicaName(&e.Launch, i), r.Node, text))
+		}
+	}
+	if len(reasons) == 0 && e.State.Phase == launch.Running {
+		reasons = append(reasons, "it runs")
+	}
+	return reasons
 }

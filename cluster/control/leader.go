@@ -5,30 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/control/backlog"
+	"github.com/phos-gpu/phos/cluster/control/clock"
+	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 )
-
-// Times that a cluster agrees on.
-type Times struct {
-	// Lease is how long a node is taken for reachable without a renewal.
-	Lease time.Duration
-	// FenceAfter is how long after its last renewal a node stops what it runs. It must exceed the
-	// outages of the controllers that launches shall not notice.
-	FenceAfter time.Duration
-	// Margin is how long after that the leader waits before it starts the same elsewhere.
-	Margin time.Duration
-	// Grace is how long a process has between SIGTERM and SIGKILL.
-	Grace time.Duration
-}
-
-// DefaultTimes are those of a cluster that says nothing else.
-var DefaultTimes = Times{
-	Lease: 5 * time.Second, FenceAfter: time.Minute, Margin: 5 * time.Second, Grace: 30 * time.Second,
-}
 
 // ErrNotLeading is returned to callers of a leader that has just lost its leadership. The request
 // may have been carried out.
@@ -41,7 +25,7 @@ type Leader struct {
 	leadership store.Leadership
 	settings   Settings
 	log        *slog.Logger
-	clock      clock
+	clock      clock.Clock
 
 	cluster  record.Cluster
 	launches map[string]*entry
@@ -51,8 +35,8 @@ type Leader struct {
 	nodeNames  []string
 	tableStale bool
 	queues     []*queue
-	watchers   map[*watcher]struct{}
-	asks       *asks
+	watchers   map[Watcher]struct{}
+	questions  *session.Questions
 
 	changedLaunches map[*entry]struct{}
 	changedNodes    map[*node]struct{}
@@ -64,46 +48,8 @@ type Leader struct {
 	// latest is the highest number of a launch.
 	latest int
 
-	turns turns
-}
-
-// turns is the queue of what the leader's goroutine does next.
-type turns struct {
-	mu     sync.Mutex
-	list   []func()
-	closed bool
-	ready  chan struct{} // has a value if the list may not be empty
-}
-
-// add appends a turn. It reports false if the leader has ended.
-func (t *turns) add(turn func()) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if t.closed {
-		return false
-	}
-	t.list = append(t.list, turn)
-	select {
-	case t.ready <- struct{}{}:
-	default:
-	}
-	return true
-}
-
-// take removes all turns.
-func (t *turns) take() []func() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	list := t.list
-	t.list = nil
-	return list
-}
-
-// close refuses further turns, and drops those that wait.
-func (t *turns) close() {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.closed, t.list = true, nil
+	// turns are what the goroutine does next.
+	turns *backlog.List[func()]
 }
 
 // NewLeader reads what the store has, and returns the leader of it. The scheduler has been told of
@@ -115,9 +61,9 @@ func NewLeader(
 		store: objects, leadership: leadership, settings: settings.withDefaults(),
 		log:      log.With("epoch", leadership.Epoch()),
 		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
-		watchers: map[*watcher]struct{}{}, asks: newAsks(),
+		watchers: map[Watcher]struct{}{}, questions: session.NewQuestions(),
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
-		turns: turns{ready: make(chan struct{}, 1)},
+		turns: backlog.New[func()](),
 	}
 	if err := l.load(ctx); err != nil {
 		return nil, fmt.Errorf("read the cluster from the store: %w", err)
@@ -150,8 +96,8 @@ func (l *Leader) Run(ctx context.Context) error {
 		case <-l.leadership.Lost():
 			return ErrNotLeading
 		case <-ticker.C:
-			l.turns.add(l.lookAtTheClock)
-		case <-l.turns.ready:
+			l.turns.Add(l.lookAtTheClock)
+		case <-l.turns.Ready():
 			if err := l.batch(ctx); err != nil {
 				return err
 			}
@@ -161,7 +107,7 @@ func (l *Leader) Run(ctx context.Context) error {
 
 // batch makes the turns that wait, writes what they have changed, and does what depends on that.
 func (l *Leader) batch(ctx context.Context) error {
-	for _, turn := range l.turns.take() {
+	for _, turn := range l.turns.Take() {
 		turn()
 	}
 	if err := l.write(ctx); err != nil {
@@ -180,7 +126,7 @@ func (l *Leader) batch(ctx context.Context) error {
 func (l *Leader) tellSchedulers() {
 	l.publishTable()
 	for _, q := range l.queues {
-		q.mail.flush()
+		q.mail.Flush()
 	}
 }
 
@@ -191,7 +137,7 @@ func (l *Leader) then(do func()) { l.after = append(l.after, do) }
 // what belongs to the leader.
 func (l *Leader) ask(ctx context.Context, turn func() error) error {
 	answer := make(chan error, 1)
-	if !l.turns.add(func() {
+	if !l.turns.Add(func() {
 		err := turn()
 		l.then(func() { answer <- err })
 	}) {
@@ -209,14 +155,14 @@ func (l *Leader) ask(ctx context.Context, turn func() error) error {
 
 // end closes everything that depends on this leader.
 func (l *Leader) end() {
-	l.turns.close()
+	l.turns.Close()
 	for _, n := range l.nodes {
 		if n.session != nil {
-			n.session.end(ErrNotLeading)
+			n.session.End(ErrNotLeading)
 		}
 	}
 	for w := range l.watchers {
-		w.end(ErrNotLeading)
+		w.End(ErrNotLeading)
 	}
-	l.asks.end(ErrNotLeading)
+	l.questions.End(ErrNotLeading)
 }

@@ -27,8 +27,8 @@ func TestCourse(t *testing.T) {
 		a.finish(k, 3)
 	}
 	got := w.await(second, launch.Ended)
-	if got.State.Result != launch.Failed || status(&got.State) != 3 {
-		t.Errorf("got %s with status %d: %s", got.State.Result, status(&got.State), got.State.Reason)
+	if exits := got.State.Replicas[0].Exits; got.State.Result != launch.Failed || len(exits) != 1 || exits[0].Code != 3 {
+		t.Errorf("got %s with exits %v: %s", got.State.Result, exits, got.State.Reason)
 	}
 	var kinds []string
 	for _, event := range got.Events {

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/control/fit"
+	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
@@ -18,7 +20,7 @@ type node struct {
 	// renewed is the boot time at which the leader has last received a renewal.
 	renewed time.Duration
 	// session is the stream to its agent; nil: none.
-	session *session
+	session *session.Session
 	// id is the node's number for the schedulers, once they know it.
 	id         cluster.NodeID
 	introduced bool
@@ -41,7 +43,7 @@ type liveKey struct {
 // liveReplica is what a replica with processes has of its node.
 type liveReplica struct {
 	entry *entry
-	need  replicaNeed
+	need  fit.Replica
 	gpus  []int
 	port  int
 }
@@ -56,7 +58,7 @@ func (l *Leader) occupy(e *entry, replica int) {
 	if n.live == nil {
 		n.live = map[liveKey]liveReplica{}
 	}
-	n.live[liveKey{e, replica}] = liveReplica{e, replicaNeedOf(&e.State.Spec, r, replica), r.GPUs, r.Port}
+	n.live[liveKey{e, replica}] = liveReplica{e, fit.ReplicaOf(&e.State.Spec, r, replica), r.GPUs, r.Port}
 	l.tableChanged()
 }
 
@@ -86,7 +88,7 @@ func (l *Leader) state(n *node) nodeState {
 	switch {
 	case n.Gone:
 		return gone
-	case n.session == nil, l.clock.boot()-n.renewed > l.settings.Times.Lease:
+	case n.session == nil, l.clock.Boot()-n.renewed > l.settings.Times.Lease:
 		return unreachable
 	}
 	return ready
@@ -94,7 +96,7 @@ func (l *Leader) state(n *node) nodeState {
 
 // nodeEvent notes something in the node's own log.
 func (l *Leader) nodeEvent(n *node, kind, text string) {
-	n.AddEvent(record.Event{At: l.clock.wall(), Epoch: int64(l.Epoch()), Kind: kind, Text: text})
+	n.AddEvent(record.Event{At: l.clock.Wall(), Epoch: int64(l.Epoch()), Kind: kind, Text: text})
 	l.changedNodes[n] = struct{}{}
 	l.log.Info("node "+kind, "node", n.Name, "text", text)
 }
@@ -104,7 +106,7 @@ func (l *Leader) lookAtTheClock() {
 	for _, n := range l.nodes {
 		l.lookAtLease(n)
 	}
-	now := l.clock.wall()
+	now := l.clock.Wall()
 	for _, e := range l.launches {
 		limit := time.Duration(e.State.Spec.TimeLimit)
 		if limit > 0 && e.State.Phase == launch.Running && e.running(now) >= limit {
@@ -128,7 +130,7 @@ func (l *Leader) mustApply(e *entry, event launch.Event) {
 func (l *Leader) lookAtLease(n *node) {
 	state := l.state(n)
 	l.setOpen(n, state == ready && !n.Cordoned && !n.Draining)
-	silent := l.clock.boot() - n.renewed
+	silent := l.clock.Boot() - n.renewed
 	if state == unreachable && silent > l.settings.Times.FenceAfter+l.settings.Times.Margin {
 		l.giveUp(n, fmt.Sprintf("it has not answered for %v", silent.Round(time.Second)))
 	}
@@ -137,7 +139,7 @@ func (l *Leader) lookAtLease(n *node) {
 // giveUp lets the launches of a node run elsewhere. The caller knows that none of their processes
 // is left there.
 func (l *Leader) giveUp(n *node, reason string) {
-	n.Gone, n.GoneAt = true, l.clock.wall()
+	n.Gone, n.GoneAt = true, l.clock.Wall()
 	l.nodeEvent(n, "gone", reason)
 	l.setOpen(n, false)
 	l.loseProcesses(n)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
@@ -31,6 +32,11 @@ type part struct {
 
 // lose notes that the scheduler has taken the part's place.
 func (p *part) lose() { p.assigned, p.on, p.units, p.starting = nil, nil, nil, false }
+
+// need returns what the part wants of nodes.
+func (p *part) need() fit.Need {
+	return fit.NeedOf(p.entry.ID, &p.entry.State, p.replicas)
+}
 
 // gang is the number of the part that starts together. A replica that joins later is part
 // replica+1.
@@ -121,8 +127,8 @@ func (l *Leader) carryOut(q *queue, plan scheduler.Plan) {
 		if p == nil {
 			continue // it was dropped since
 		}
-		p.run, p.starting = start.Run, true
-		q.placer.fill(p, start.On)
+		p.run, p.starting, p.on = start.Run, true, start.On
+		p.assigned, p.units = q.placer.Answer(p.id, start.On) // without assignments it cannot start
 	}
 	l.tryStarts()
 }

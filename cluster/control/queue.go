@@ -5,9 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/control/backlog"
+	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
@@ -16,7 +17,7 @@ import (
 
 // queue is a scheduler with what it schedules. There are two: one gives GPUs, and one gives places
 // on nodes to launches without GPUs. The fields belong to the leader's goroutine; the scheduler's
-// loop has a goroutine of its own, which is told of events by a mailbox and tells the leader its
+// loop has a goroutine of its own, which is told of events by mail and tells the leader its
 // plans by turns.
 type queue struct {
 	leader *Leader
@@ -24,40 +25,39 @@ type queue struct {
 	gpus   bool
 	parts  map[cluster.JobID]*part
 	next   map[*entry]int // the number of the next job of a launch
-	placer *placer
+	placer *fit.Placer
 	loop   *live.Loop
-	mail   *mailbox
+	// mail passes events on once what they are about is in the store, and the placer has a new table.
+	// The leader must never wait for the loop, as that may be waiting for the leader.
+	mail *backlog.Pipe[scheduler.Event]
 }
-
-// slots is how many replicas without GPUs a node takes.
-const slots = scheduler.MaxGPUsPerNode
 
 // newQueue returns a queue without nodes and jobs.
 func newQueue(l *Leader, name string, gpus bool) (*queue, error) {
 	q := &queue{
 		leader: l, name: name, gpus: gpus, parts: map[cluster.JobID]*part{},
-		next: map[*entry]int{}, mail: newMailbox(),
+		next: map[*entry]int{}, mail: backlog.NewPipe[scheduler.Event](),
 	}
 	policies, err := l.settings.Policies()
 	if err != nil {
 		return nil, err
 	}
-	q.placer = newPlacer(l.settings.Placement)
+	q.placer = fit.NewPlacer(l.settings.Placement)
 	policies.Place = q.placer
 	engine, err := scheduler.New(nil, policies)
 	if err != nil {
 		return nil, err
 	}
 	q.loop = &live.Loop{
-		Engine: engine, Executor: q, Clock: l.clock, Requests: q.mail.out,
-		Report: func(err error) { l.turns.add(func() { q.report(err) }) },
+		Engine: engine, Executor: q, Clock: l.clock, Requests: q.mail.Out(),
+		Report: func(err error) { l.turns.Add(func() { q.report(err) }) },
 	}
 	return q, nil
 }
 
 // run runs the scheduler until the context ends, or ends the leader if the scheduler fails.
 func (q *queue) run(ctx context.Context, fail context.CancelCauseFunc) {
-	go q.mail.pump(ctx)
+	go q.mail.Run(ctx)
 	if err := q.loop.Run(ctx); ctx.Err() == nil {
 		fail(fmt.Errorf("scheduler of %s: %w", q.name, err))
 	}
@@ -65,11 +65,11 @@ func (q *queue) run(ctx context.Context, fail context.CancelCauseFunc) {
 
 // Apply hands a plan to the leader. It is called by the scheduler's loop.
 func (q *queue) Apply(_ context.Context, plan scheduler.Plan) error {
-	q.leader.turns.add(func() { q.leader.carryOut(q, plan) })
+	q.leader.turns.Add(func() { q.leader.carryOut(q, plan) })
 	return nil
 }
 
-// Events returns a channel on which nothing comes: all events come by the mailbox.
+// Events returns a channel on which nothing comes: all events come by mail.
 func (q *queue) Events() <-chan scheduler.Event { return nil }
 
 // report handles what the scheduler has refused. Parts that are larger than all its nodes together
@@ -97,8 +97,8 @@ func (q *queue) resubmit() {
 	for _, p := range q.parts {
 		if p.tooLarge {
 			p.tooLarge = false
-			facts := q.facts(p, needOf(p))
-			q.mail.post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
+			facts := q.facts(p, p.need())
+			q.mail.Post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
 		}
 	}
 }
@@ -118,10 +118,10 @@ func (q *queue) startable() (found []*part) {
 func (q *queue) submit(p *part) {
 	p.id = q.newID(p.entry)
 	q.parts[p.id] = p
-	need := needOf(p)
-	q.placer.keep(p.id, need)
+	need := p.need()
+	q.placer.Keep(p.id, need)
 	facts := q.facts(p, need)
-	q.mail.post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
+	q.mail.Post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
 }
 
 // newID returns the number of a new job: jobs of an earlier launch have lower numbers.
@@ -131,20 +131,20 @@ func (q *queue) newID(e *entry) cluster.JobID {
 }
 
 // facts describes a part to the scheduler.
-func (q *queue) facts(p *part, need need) cluster.Job {
+func (q *queue) facts(p *part, need fit.Need) cluster.Job {
 	spec := &p.entry.State.Spec
 	return cluster.Job{
-		ID: p.id, Name: p.entry.Label(), Submit: q.leader.clock.since(p.entry.Submitted),
-		Estimate: time.Duration(spec.TimeLimit), GPUs: need.units(q.gpus), Share: cluster.WholeGPU,
-		GPUType: q.onlyType(need), Constraint: need.constraint(), User: p.entry.Owner, Priority: spec.Priority,
+		ID: p.id, Name: p.entry.Label(), Submit: q.leader.clock.Since(p.entry.Submitted),
+		Estimate: time.Duration(spec.TimeLimit), GPUs: need.Units(q.gpus), Share: cluster.WholeGPU,
+		GPUType: q.onlyType(need), Constraint: need.Constraint(), User: p.entry.Owner, Priority: spec.Priority,
 	}
 }
 
 // drop tells the scheduler that a part is over, and gives its place back.
 func (q *queue) drop(p *part) {
 	delete(q.parts, p.id)
-	q.placer.forget(p.id)
-	q.mail.post(scheduler.Event{Kind: scheduler.Finished, Job: p.id})
+	q.placer.Forget(p.id)
+	q.mail.Post(scheduler.Event{Kind: scheduler.Finished, Job: p.id})
 }
 
 // shrink gives back what a part no longer needs of its place.
@@ -157,96 +157,41 @@ func (q *queue) shrink(p *part, left []launch.Assignment) {
 			delete(p.units, replica)
 		}
 	}
-	slices.SortFunc(keep, compareGPUs)
+	slices.SortFunc(keep, fit.CompareGPUs)
 	if slices.Equal(keep, p.on) {
 		p.assigned = left // what has ended had no GPUs
 		return
 	}
 	p.assigned, p.on = left, keep
-	q.mail.post(scheduler.Event{Kind: scheduler.Shrunk, Job: p.id, Run: p.run, On: keep})
+	q.mail.Post(scheduler.Event{Kind: scheduler.Shrunk, Job: p.id, Run: p.run, On: keep})
 }
 
 // refuse tells the scheduler that a place could not be taken.
 func (q *queue) refuse(p *part) {
-	q.mail.post(scheduler.Event{Kind: scheduler.Refused, Job: p.id, Run: p.run})
+	q.mail.Post(scheduler.Event{Kind: scheduler.Refused, Job: p.id, Run: p.run})
 }
 
 // keep tells the scheduler that a part which it has stopped runs on.
 func (q *queue) keep(p *part) {
-	q.mail.post(scheduler.Event{Kind: scheduler.Kept, Job: p.id, On: p.on})
+	q.mail.Post(scheduler.Event{Kind: scheduler.Kept, Job: p.id, On: p.on})
 }
 
 // adopt tells the scheduler of a part that runs.
 func (q *queue) adopt(p *part) {
 	p.id = q.newID(p.entry)
 	q.parts[p.id] = p
-	need := needOf(p)
-	q.placer.keep(p.id, need)
+	need := p.need()
+	q.placer.Keep(p.id, need)
 	p.run, p.units = p.entry.Runs, map[int][]cluster.GPU{}
 	for _, a := range p.assigned {
 		p.units[a.Replica] = q.unitsOf(a)
 		p.on = append(p.on, p.units[a.Replica]...)
 	}
-	slices.SortFunc(p.on, compareGPUs)
+	slices.SortFunc(p.on, fit.CompareGPUs)
 	e, clock := p.entry, q.leader.clock
-	q.mail.post(scheduler.Event{Kind: scheduler.Adopted, Job: p.id, State: &scheduler.JobState{
-		Job: q.facts(p, need), Phase: scheduler.Running, On: p.on, Since: clock.since(e.Placed),
-		Attained: e.RanBefore, WaitingSince: clock.since(e.Queued), First: clock.since(e.Started),
+	q.mail.Post(scheduler.Event{Kind: scheduler.Adopted, Job: p.id, State: &scheduler.JobState{
+		Job: q.facts(p, need), Phase: scheduler.Running, On: p.on, Since: clock.Since(e.Placed),
+		Attained: e.RanBefore, WaitingSince: clock.Since(e.Queued), First: clock.Since(e.Started),
 		Runs: max(1, e.Runs), Run: p.run, LastRun: p.run,
 	}})
-}
-
-// mailbox is a queue without limit in front of the scheduler's loop: the leader must never wait for
-// it, as it may be waiting for the leader.
-type mailbox struct {
-	staged []scheduler.Event // by the leader's goroutine
-	mu     sync.Mutex
-	events []scheduler.Event
-	ready  chan struct{}
-	out    chan scheduler.Event
-}
-
-func newMailbox() *mailbox {
-	return &mailbox{ready: make(chan struct{}, 1), out: make(chan scheduler.Event)}
-}
-
-// post adds an event. The scheduler gets it with flush, once what it is about is in the store, and
-// the placer has a new table.
-func (m *mailbox) post(ev scheduler.Event) { m.staged = append(m.staged, ev) }
-
-// flush lets the scheduler have the events that were posted.
-func (m *mailbox) flush() {
-	if len(m.staged) == 0 {
-		return
-	}
-	m.mu.Lock()
-	m.events = append(m.events, m.staged...)
-	m.mu.Unlock()
-	m.staged = nil
-	select {
-	case m.ready <- struct{}{}:
-	default:
-	}
-}
-
-// pump passes events on, in order, until the context ends.
-func (m *mailbox) pump(ctx context.Context) {
-	for {
-		m.mu.Lock()
-		events := m.events
-		m.events = nil
-		m.mu.Unlock()
-		for _, ev := range events {
-			select {
-			case m.out <- ev:
-			case <-ctx.Done():
-				return
-			}
-		}
-		select {
-		case <-m.ready:
-		case <-ctx.Done():
-			return
-		}
-	}
 }

@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/scheduler"
@@ -38,8 +39,8 @@ func (l *Leader) introduce(n *node) {
 	l.nodeNames = append(l.nodeNames, n.Name)
 	for _, q := range l.queues {
 		machine := q.machine(n)
-		q.mail.post(scheduler.Event{Kind: scheduler.NodeUp, Node: n.id, Machine: &machine})
-		q.mail.post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
+		q.mail.Post(scheduler.Event{Kind: scheduler.NodeUp, Node: n.id, Machine: &machine})
+		q.mail.Post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
 		q.resubmit()
 	}
 	l.tableChanged()
@@ -47,7 +48,7 @@ func (l *Leader) introduce(n *node) {
 
 // machine describes a node to a scheduler.
 func (q *queue) machine(n *node) cluster.Node {
-	m := cluster.Node{ID: n.id, Name: n.Name, GPUs: slots}
+	m := cluster.Node{ID: n.id, Name: n.Name, GPUs: fit.Slots}
 	if !q.gpus {
 		return m
 	}
@@ -61,7 +62,7 @@ func (q *queue) machine(n *node) cluster.Node {
 // nodeOpen tells the scheduler that it may place launches on a node, or may no longer.
 func (q *queue) nodeOpen(n *node, open bool) {
 	if !open {
-		q.mail.post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
+		q.mail.Post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
 		return
 	}
 	event := scheduler.Event{Kind: scheduler.NodeUp, Node: n.id}
@@ -69,7 +70,7 @@ func (q *queue) nodeOpen(n *node, open bool) {
 		machine := q.machine(n)
 		event.Machine = &machine
 	}
-	q.mail.post(event)
+	q.mail.Post(event)
 	q.resubmit()
 }
 
@@ -81,7 +82,7 @@ func (q *queue) nodeLost(n *node) {
 			p.lose()
 		}
 	}
-	q.mail.post(scheduler.Event{Kind: scheduler.NodeDown, Node: n.id})
+	q.mail.Post(scheduler.Event{Kind: scheduler.NodeDown, Node: n.id})
 }
 
 // resume tells the schedulers of a launch that an earlier leader has left: what runs keeps its
@@ -132,7 +133,7 @@ func (l *Leader) queueFor(e *entry) *queue {
 
 // onlyType returns the one type of GPU that the cluster has and that will do for a part; empty if
 // there are several. The scheduler looks at types when it reserves and preempts.
-func (q *queue) onlyType(n need) string {
+func (q *queue) onlyType(n fit.Need) string {
 	if !q.gpus {
 		return ""
 	}
@@ -140,8 +141,8 @@ func (q *queue) onlyType(n need) string {
 	for _, node := range q.leader.nodes {
 		for _, gpu := range node.Inventory.GPUs {
 			fits := true
-			for i := range n.replicas {
-				fits = fits && (n.replicas[i].gpus == 0 || n.replicas[i].takes(gpu.Name, gpu.MemoryBytes))
+			for i := range n.Replicas {
+				fits = fits && (n.Replicas[i].GPUs == 0 || n.Replicas[i].Takes(gpu.Name, gpu.MemoryBytes))
 			}
 			if fits {
 				types[gpu.Name] = true

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
 )
 
@@ -17,31 +18,30 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 	if len(p.assigned) != len(p.replicas) {
 		return nil, fmt.Errorf("%w: the scheduler's answer is of another table", errNoRoom)
 	}
-	want := needOf(p)
-	used := map[string]*taken{}
+	want := p.need()
+	used := map[string]*fit.Taken{}
 	ports := map[string][]PortRange{}
 	assigned := slices.Clone(p.assigned)
 	for i := range assigned {
 		a := &assigned[i]
-		r := want.replicas[slices.IndexFunc(want.replicas, func(r replicaNeed) bool { return r.replica == a.Replica })]
+		r := want.Replicas[slices.IndexFunc(want.Replicas, func(r fit.Replica) bool { return r.Number == a.Replica })]
 		n := l.nodes[a.Node]
 		if n == nil {
 			return nil, fmt.Errorf("%w: node %s was removed", errNoRoom, a.Node)
 		}
 		has := used[a.Node]
 		if has == nil {
-			has = &taken{}
+			has = &fit.Taken{}
 			used[a.Node] = has
 		}
-		if t := n.tableNode(); !t.takes(&want, &r, has.millicpus, has.memory) {
+		if t := n.tableNode(); !t.Takes(&want, &r, *has) {
 			return nil, fmt.Errorf("%w: %s", errNoRoom, a.Node)
 		}
-		has.millicpus += r.millicpus
-		has.memory += r.memory
-		if a.Port = l.freePorts(n, ports[a.Node], r.ports); a.Port == 0 {
-			return nil, fmt.Errorf("%w: %d ports on %s", errNoRoom, r.ports, a.Node)
+		has.Add(&r)
+		if a.Port = l.freePorts(n, ports[a.Node], r.Ports); a.Port == 0 {
+			return nil, fmt.Errorf("%w: %d ports on %s", errNoRoom, r.Ports, a.Node)
 		}
-		ports[a.Node] = append(ports[a.Node], PortRange{a.Port, a.Port + r.ports - 1})
+		ports[a.Node] = append(ports[a.Node], PortRange{a.Port, a.Port + r.Ports - 1})
 	}
 	return assigned, nil
 }
@@ -52,7 +52,7 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 func (l *Leader) freePorts(n *node, others []PortRange, count int) int {
 	taken := slices.Clone(others)
 	for _, r := range n.live {
-		taken = append(taken, PortRange{r.port, r.port + r.need.ports - 1})
+		taken = append(taken, PortRange{r.port, r.port + r.need.Ports - 1})
 	}
 	span := l.settings.Ports.To - l.settings.Ports.From + 2 - count
 	for tried := range max(span, 0) {
@@ -64,4 +64,43 @@ func (l *Leader) freePorts(n *node, others []PortRange, count int) int {
 		}
 	}
 	return 0
+}
+
+// tableChanged makes a new table before the next decision of the scheduler.
+func (l *Leader) tableChanged() { l.tableStale = true }
+
+// publishTable gives the placers a new table if something has changed.
+func (l *Leader) publishTable() {
+	if !l.tableStale {
+		return
+	}
+	l.tableStale = false
+	t := make(fit.Table, len(l.nodeNames))
+	for i, name := range l.nodeNames {
+		if n := l.nodes[name]; n != nil {
+			t[i] = n.tableNode()
+		}
+	}
+	for _, q := range l.queues {
+		q.placer.SetTable(t)
+	}
+}
+
+// tableNode returns what the placer knows of a node.
+func (n *node) tableNode() fit.Node {
+	t := fit.Node{
+		Name: n.Name, Cluster: n.Cluster, Shard: n.Shard, Open: n.open, GPUs: slices.Clone(n.Inventory.GPUs),
+		Millicpus: uint64(n.Inventory.CPUs) * 1000, Memory: n.Inventory.MemoryBytes,
+	}
+	for _, r := range n.live {
+		t.Millicpus -= min(t.Millicpus, r.need.Millicpus)
+		t.Memory -= min(t.Memory, r.need.Memory)
+		if id := r.entry.ID; !slices.Contains(t.Launches, id) {
+			t.Launches = append(t.Launches, id)
+		}
+		if r.entry.State.Spec.Place.WholeNodes {
+			t.Exclusive = r.entry.ID
+		}
+	}
+	return t
 }

@@ -23,6 +23,24 @@ type Settings struct {
 	Version string
 }
 
+// Times that a cluster agrees on.
+type Times struct {
+	// Lease is how long a node is taken for reachable without a renewal.
+	Lease time.Duration
+	// FenceAfter is how long after its last renewal a node stops what it runs. It must exceed the
+	// outages of the controllers that launches shall not notice.
+	FenceAfter time.Duration
+	// Margin is how long after that the leader waits before it starts the same elsewhere.
+	Margin time.Duration
+	// Grace is how long a process has between SIGTERM and SIGKILL.
+	Grace time.Duration
+}
+
+// DefaultTimes are those of a cluster that says nothing else.
+var DefaultTimes = Times{
+	Lease: 5 * time.Second, FenceAfter: time.Minute, Margin: 5 * time.Second, Grace: 30 * time.Second,
+}
+
 // PortRange is a range of ports, with both ends.
 type PortRange struct{ From, To int }
 

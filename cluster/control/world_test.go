@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
@@ -111,7 +112,7 @@ func (w *world) launch(spec launch.Spec) string {
 	}
 	var id string
 	err = w.leader.ask(w.Context(), func() error {
-		created, err := w.leader.create(submission{spec: checked, owner: "ada", by: "ada"})
+		created, err := w.leader.create(Submission{Spec: checked, Owner: "ada", By: "ada"})
 		if err == nil {
 			id = created[0].ID
 		}
@@ -182,7 +183,7 @@ func (a *fakeAgent) attach() {
 	a.w.Helper()
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
-	leader, s := a.w.leader, newSession()
+	leader := a.w.leader
 	hello := &api.Hello{Node: a.name, BootId: a.boot, Address: "10.0.0.1", Inventory: &api.Inventory{Cpus: 8, MemoryBytes: 1 << 34}}
 	for i := range a.gpus {
 		hello.Inventory.Gpus = append(hello.Inventory.Gpus, &api.GPU{Index: uint32(i), Name: "Soft", MemoryBytes: 1 << 33})
@@ -192,11 +193,11 @@ func (a *fakeAgent) attach() {
 		hello.Held = append(hello.Held, report)
 	}
 	a.mu.Unlock()
-	if err := leader.ask(ctx, func() error { return leader.attach(a.name, "key of "+a.name, hello, s) }); err != nil {
+	s, err := leader.Attach(ctx, a.name, "key of "+a.name, hello)
+	if err != nil {
 		a.w.Fatal(err)
 	}
-	a.alive.Add(1)
-	go a.serve(ctx, leader, s)
+	a.alive.Go(func() { a.serve(ctx, leader, s) })
 }
 
 // detach cuts the connection.
@@ -206,34 +207,35 @@ func (a *fakeAgent) detach() {
 }
 
 // serve follows orders and renews the lease, until the connection is cut.
-func (a *fakeAgent) serve(ctx context.Context, leader *Leader, s *session) {
-	defer a.alive.Done()
-	defer leader.turns.add(func() { leader.detach(a.name, s) })
+func (a *fakeAgent) serve(ctx context.Context, leader *Leader, s *session.Session) {
+	defer leader.Detach(a.name, s)
+	a.alive.Go(func() { a.renew(ctx, leader, s) })
+	_ = s.Serve(ctx, func(message *api.ToAgent) error { // it ends with the context or the leader
+		for _, report := range a.follow(message) {
+			leader.Receive(a.name, s, &api.FromAgent{Message: &api.FromAgent_Report{Report: report}})
+		}
+		return nil
+	})
+}
+
+// renew renews the lease, and reports again what has ended.
+func (a *fakeAgent) renew(ctx context.Context, leader *Leader, s *session.Session) {
 	renewals := time.NewTicker(200 * time.Millisecond)
 	defer renewals.Stop()
-	send := func(m *api.FromAgent) { leader.turns.add(func() { leader.receive(a.name, s, m) }) }
 	for {
-		for _, message := range s.take() {
-			for _, report := range a.follow(message) {
-				send(&api.FromAgent{Message: &api.FromAgent_Report{Report: report}})
-			}
-		}
 		select {
 		case <-ctx.Done():
 			return
-		case <-s.finished:
-			return
-		case <-s.ready:
 		case <-renewals.C:
-			send(&api.FromAgent{Message: &api.FromAgent_Renewal{Renewal: &api.Renewal{}}})
-			a.mu.Lock()
-			for _, report := range a.runs {
-				if report.GetState() == "ended" {
-					send(&api.FromAgent{Message: &api.FromAgent_Report{Report: report}})
-				}
-			}
-			a.mu.Unlock()
 		}
+		leader.Receive(a.name, s, &api.FromAgent{Message: &api.FromAgent_Renewal{Renewal: &api.Renewal{}}})
+		a.mu.Lock()
+		for _, report := range a.runs {
+			if report.GetState() == "ended" {
+				leader.Receive(a.name, s, &api.FromAgent{Message: &api.FromAgent_Report{Report: report}})
+			}
+		}
+		a.mu.Unlock()
 	}
 }
 

@@ -61,6 +61,7 @@ var layers = map[string]string{
 	"cluster/api":              "policy",
 	"cluster/record":           "device",
 	"cluster/control":          "image",
+	"cluster/messages":         "device",
 	"cluster/members":          "process",
 	"cluster/agent":            "process",
 	"cluster/agent/linelog":    "device",

@@ -1,0 +1,5 @@
+// Package code keeps the packed directories of launches, as files that are named by their hash.
+//
+// It takes no lock: a file gets its name when it is complete. Tested by tests/cluster. Read
+// store.go.
+package code

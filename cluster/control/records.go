@@ -1,0 +1,160 @@
+package control
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/phos-gpu/phos/cluster/control/clock"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+)
+
+// load reads all records. Nodes count as renewed now: this controller was away, so it cannot know
+// since when they do not answer.
+func (l *Leader) load(ctx context.Context) error {
+	if err := l.loadCluster(ctx); err != nil {
+		return err
+	}
+	l.clock = clock.New(l.cluster.Created)
+	objects, _, err := l.store.List(ctx, record.NodePrefix)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		read, err := record.DecodeNode(object.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", object.Key, err)
+		}
+		l.nodes[read.Name] = &node{Node: read, revision: object.Revision, renewed: l.clock.Boot()}
+	}
+	objects, _, err = l.store.List(ctx, record.LaunchPrefix)
+	if err != nil {
+		return err
+	}
+	for _, object := range objects {
+		read, err := record.DecodeLaunch(object.Value)
+		if err != nil {
+			return fmt.Errorf("%s: %w", object.Key, err)
+		}
+		l.keep(&entry{Launch: read, revision: object.Revision})
+	}
+	return l.startQueues()
+}
+
+// loadCluster reads the record of the cluster.
+func (l *Leader) loadCluster(ctx context.Context) error {
+	object, err := l.store.Get(ctx, record.ClusterKey)
+	if errors.Is(err, store.ErrNotFound) {
+		return errors.New("the store has no cluster yet: create one with phos-controller init")
+	}
+	if err != nil {
+		return err
+	}
+	l.cluster, err = record.DecodeCluster(object.Value)
+	return err
+}
+
+// keep adds a launch to the tables.
+func (l *Leader) keep(e *entry) {
+	l.launches[e.ID] = e
+	l.numbers[e.Number] = e
+	l.latest = max(l.latest, e.Number)
+	e.told = e.State.Orders()
+}
+
+// writers is how many records are written at once. The store groups what comes together.
+const writers = 64
+
+// retryAfter is the pause before a write is tried again at a store that does not answer.
+const retryAfter = 200 * time.Millisecond
+
+// write puts all changed records into the store. It returns an error only if this controller must
+// stop to lead: then the next leader goes on from what is in the store.
+func (l *Leader) write(ctx context.Context) error {
+	l.removeForgotten(ctx)
+	if len(l.changedLaunches) == 0 && len(l.changedNodes) == 0 {
+		return nil
+	}
+	group, ctx := errgroup.WithContext(ctx)
+	group.SetLimit(writers)
+	for e := range l.changedLaunches {
+		group.Go(func() error { return l.put(ctx, record.LaunchKey(e.ID), e.Encode(), &e.revision) })
+	}
+	for n := range l.changedNodes {
+		group.Go(func() error { return l.put(ctx, record.NodeKey(n.Name), n.Encode(), &n.revision) })
+	}
+	if err := group.Wait(); err != nil {
+		return err
+	}
+	for e := range l.changedLaunches {
+		l.published(e)
+	}
+	clear(l.changedLaunches)
+	clear(l.changedNodes)
+	return nil
+}
+
+// put writes one record until the store has it. revision is that of the record, and is set to the
+// new one.
+func (l *Leader) put(ctx context.Context, key string, value []byte, revision *store.Revision) error {
+	unsure := false // an earlier try may have been done
+	for {
+		next, err := l.store.Put(ctx, store.Write{
+			Key: key, Value: value, Replaces: *revision, Epoch: l.leadership.Epoch(),
+		})
+		switch {
+		case err == nil:
+			*revision = next
+			return nil
+		case errors.Is(err, store.ErrConflict) && unsure:
+			if done, found := l.wasWritten(ctx, key, value); found {
+				*revision = done
+				return nil
+			}
+			return fmt.Errorf("write %s: %w", key, err)
+		case !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrFull):
+			return fmt.Errorf("write %s: %w", key, err)
+		}
+		unsure = true
+		l.log.Warn("store does not take a record; trying again", "key", key, "error", err)
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.leadership.Lost():
+			return ErrNotLeading
+		case <-time.After(retryAfter):
+		}
+	}
+}
+
+// wasWritten reports whether an object has this value, and its revision.
+func (l *Leader) wasWritten(ctx context.Context, key string, value []byte) (store.Revision, bool) {
+	object, err := l.store.Get(ctx, key)
+	return object.Revision, err == nil && string(object.Value) == string(value)
+}
+
+// removeForgotten removes the records of launches that ended long ago, and of removed nodes. One
+// that stays is there again for the next leader.
+func (l *Leader) removeForgotten(ctx context.Context) {
+	for _, e := range l.forgotten {
+		err := l.store.Delete(ctx, store.Write{
+			Key: record.LaunchKey(e.ID), Replaces: e.revision, Epoch: l.leadership.Epoch(),
+		})
+		if err != nil {
+			l.log.Warn("record of an old launch stays", "launch", e.ID, "error", err)
+		}
+	}
+	for _, n := range l.removed {
+		err := l.store.Delete(ctx, store.Write{
+			Key: record.NodeKey(n.Name), Replaces: n.revision, Epoch: l.leadership.Epoch(),
+		})
+		if err != nil {
+			l.log.Warn("record of a removed node stays", "node", n.Name, "error", err)
+		}
+	}
+	l.forgotten, l.removed = nil, nil
+}

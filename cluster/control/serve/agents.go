@@ -1,0 +1,135 @@
+package serve
+
+import (
+	"context"
+	"errors"
+	"io"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/control/code"
+	"github.com/phos-gpu/phos/cluster/control/session"
+	"github.com/phos-gpu/phos/cluster/identity"
+)
+
+// agents is the service for the agents of nodes.
+type agents struct {
+	api.UnimplementedAgentsServer
+	front
+	code  *code.Store
+	joins Joins
+}
+
+// Attach serves the stream of an agent until it ends, or this controller no longer leads.
+func (s *agents) Attach(stream api.Agents_AttachServer) error {
+	ctx := stream.Context()
+	caller, err := s.node(ctx)
+	if err != nil {
+		return err
+	}
+	name := caller.Name
+	leader, err := s.Leading(ctx)
+	if err != nil {
+		return err
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return err
+	}
+	hello := first.GetHello()
+	if hello == nil {
+		return api.Invalid("the first message is no Hello")
+	}
+	attached, err := leader.Attach(ctx, name, caller.Key.String(), hello)
+	if err != nil {
+		return err
+	}
+	defer leader.Detach(name, attached)
+	go func() { attached.End(receiveAll(stream, leader, name, attached)) }()
+	return attached.Serve(ctx, stream.Send)
+}
+
+// node returns the node that the caller is.
+func (s *agents) node(ctx context.Context) (identity.Caller, error) {
+	caller, err := s.callers.Of(ctx)
+	if err != nil {
+		return identity.Caller{}, err
+	}
+	return caller, identity.Check(caller, identity.Report, identity.Target{Thing: identity.Machine, Owner: caller.Name})
+}
+
+// receiveAll passes on what an agent sends, until the stream ends.
+func receiveAll(stream api.Agents_AttachServer, leader *control.Leader, name string, to *session.Session) error {
+	for {
+		message, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if !leader.Receive(name, to, message) {
+			return control.ErrNotLeading
+		}
+	}
+}
+
+// Answer passes the parts of an answer on to the request that has asked.
+func (s *agents) Answer(stream api.Agents_AnswerServer) error {
+	ctx := stream.Context()
+	caller, err := s.node(ctx)
+	if err != nil {
+		return err
+	}
+	leader, err := s.Leading(ctx)
+	if err != nil {
+		return err
+	}
+	questions := leader.Questions()
+	var q *session.Question
+	for {
+		part, err := stream.Recv()
+		if errors.Is(err, io.EOF) {
+			if q != nil {
+				questions.Finish(q, nil)
+			}
+			return stream.SendAndClose(&api.AnswerReply{})
+		}
+		if err != nil {
+			if q != nil {
+				questions.Finish(q, session.ErrNodeSilent)
+			}
+			return err
+		}
+		if q == nil {
+			if q = questions.Find(part.GetQuestion(), caller.Name); q == nil {
+				return api.Invalid("no such question")
+			}
+		}
+		if wanted, err := q.Give(ctx, part); !wanted {
+			return err
+		}
+	}
+}
+
+// GetCode sends packed code to an agent that has an order with it.
+func (s *agents) GetCode(ref *api.CodeRef, stream api.Agents_GetCodeServer) error {
+	if _, err := s.node(stream.Context()); err != nil {
+		return err
+	}
+	return s.code.Send(ref, func(data []byte) error { return stream.Send(&api.CodePart{Data: data}) })
+}
+
+// About says which cluster this is.
+func (s *agents) About(context.Context, *api.AboutRequest) (*api.AboutReply, error) {
+	return &api.AboutReply{ClusterId: s.joins.ClusterID()}, nil
+}
+
+// Join makes a machine with a join token a node.
+func (s *agents) Join(ctx context.Context, request *api.JoinRequest) (*api.JoinReply, error) {
+	leader, err := s.Leading(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return s.joins.Join(ctx, leader, request)
+}

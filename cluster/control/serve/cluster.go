@@ -1,0 +1,143 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/identity"
+)
+
+// clusterService is the service about nodes and the cluster itself.
+type clusterService struct {
+	api.UnimplementedClusterServer
+	front
+	people People
+}
+
+// People keeps the users and join tokens of a cluster.
+type People interface {
+	NewJoinToken(ctx context.Context, by identity.Caller, request *api.NewJoinTokenRequest) (*api.NewJoinTokenReply, error)
+	ListUsers(ctx context.Context) (*api.ListUsersReply, error)
+	AddUser(ctx context.Context, by identity.Caller, request *api.AddUserRequest) (*api.AddUserReply, error)
+	RemoveUser(ctx context.Context, name string) error
+}
+
+// administrator returns the leader, if an administrator asks.
+func (s *clusterService) administrator(ctx context.Context, what string) (identity.Caller, *control.Leader, error) {
+	caller, leader, err := s.asked(ctx)
+	if err == nil && administer(caller) != nil {
+		err = fmt.Errorf("%w: only an administrator may %s, and this is %s", api.ErrNotPermitted, what, caller)
+	}
+	return caller, leader, err
+}
+
+// Status returns the cluster at a glance.
+func (s *clusterService) Status(ctx context.Context, _ *api.StatusRequest) (*api.StatusReply, error) {
+	caller, leader, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	address, settings := s.Address(), s.Settings()
+	reply := &api.StatusReply{
+		Leader: address, Version: settings.Version, Scheduler: settings.Scheduler, Launches: map[string]uint32{},
+		Controllers: []*api.Controller{{Address: address, Leads: true, Version: settings.Version}},
+		Caller:      &api.Caller{Name: caller.Name, Account: caller.Account, Role: string(caller.Role)},
+		Epoch:       uint64(leader.Epoch()),
+	}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		reply.ClusterId, reply.Nodes = t.ClusterID(), nodeViews(t.Nodes())
+		for l := range t.Launches() {
+			if maySee(caller, l.Owner) {
+				reply.Launches[string(l.State.Phase)]++
+			}
+		}
+		return nil
+	})
+}
+
+// ListNodes returns the nodes.
+func (s *clusterService) ListNodes(ctx context.Context, request *api.ListNodesRequest) (*api.ListNodesReply, error) {
+	_, leader, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := &api.ListNodesReply{}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		if request.GetName() == "" {
+			reply.Nodes = nodeViews(t.Nodes())
+			return nil
+		}
+		n, err := t.Node(request.GetName())
+		if err == nil {
+			reply.Nodes = nodeViews([]control.NodeNow{n})
+		}
+		return err
+	})
+}
+
+// ChangeNode labels, cordons or drains a node.
+func (s *clusterService) ChangeNode(ctx context.Context, request *api.ChangeNodeRequest) (*api.Node, error) {
+	caller, leader, err := s.administrator(ctx, "change nodes")
+	if err != nil {
+		return nil, err
+	}
+	var reply *api.Node
+	err = leader.Ask(ctx, func(t control.Turn) error {
+		if err := t.ChangeNode(caller.Name, request); err != nil {
+			return err
+		}
+		n, err := t.Node(request.GetName())
+		if err == nil {
+			reply = nodeView(n)
+		}
+		return err
+	})
+	return reply, err
+}
+
+// RemoveNode forgets a node.
+func (s *clusterService) RemoveNode(ctx context.Context, request *api.RemoveNodeRequest) (*api.RemoveNodeReply, error) {
+	caller, leader, err := s.administrator(ctx, "remove nodes")
+	if err != nil {
+		return nil, err
+	}
+	return &api.RemoveNodeReply{}, leader.Ask(ctx, func(t control.Turn) error {
+		return t.RemoveNode(request.GetName(), caller.Name, request.GetForce())
+	})
+}
+
+// NewJoinToken returns a token for new nodes.
+func (s *clusterService) NewJoinToken(ctx context.Context, request *api.NewJoinTokenRequest) (*api.NewJoinTokenReply, error) {
+	caller, _, err := s.administrator(ctx, "make join tokens")
+	if err != nil {
+		return nil, err
+	}
+	return s.people.NewJoinToken(ctx, caller, request)
+}
+
+// ListUsers returns the users.
+func (s *clusterService) ListUsers(ctx context.Context, _ *api.ListUsersRequest) (*api.ListUsersReply, error) {
+	if _, _, err := s.administrator(ctx, "list users"); err != nil {
+		return nil, err
+	}
+	return s.people.ListUsers(ctx)
+}
+
+// AddUser adds a user, or makes a new token for one.
+func (s *clusterService) AddUser(ctx context.Context, request *api.AddUserRequest) (*api.AddUserReply, error) {
+	caller, _, err := s.administrator(ctx, "add users")
+	if err != nil {
+		return nil, err
+	}
+	return s.people.AddUser(ctx, caller, request)
+}
+
+// RemoveUser removes a user.
+func (s *clusterService) RemoveUser(ctx context.Context, request *api.RemoveUserRequest) (*api.RemoveUserReply, error) {
+	if _, _, err := s.administrator(ctx, "remove users"); err != nil {
+		return nil, err
+	}
+	return &api.RemoveUserReply{}, s.people.RemoveUser(ctx, request.GetName())
+}

@@ -1,0 +1,142 @@
+package serve
+
+import (
+	"context"
+	"fmt"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/control/code"
+	"github.com/phos-gpu/phos/cluster/identity"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+)
+
+// launches is the service for people's launches.
+type launches struct {
+	api.UnimplementedLaunchesServer
+	front
+	code *code.Store
+}
+
+// Create checks a launch and queues it.
+func (s *launches) Create(ctx context.Context, request *api.CreateRequest) (*api.CreateReply, error) {
+	caller, leader, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := launchAccount(caller)
+	if err != nil {
+		return nil, err
+	}
+	spec, err := launch.ReadJSON(request.GetSpec())
+	if err != nil {
+		return nil, err
+	}
+	if spec, err = spec.Check(); err != nil {
+		return nil, err
+	}
+	submitted := control.Submission{
+		Spec: spec, Owner: owner, By: caller.Name, Script: request.GetScript(), Request: request.GetRequest(),
+	}
+	if ref := request.GetCode(); ref != nil {
+		if !s.code.Has(ref) {
+			return nil, api.Invalid("the code of the launch was not sent, or has been removed since")
+		}
+		submitted.Code = codeOf(ref)
+	}
+	if len(submitted.Script) > launch.MaxBytes/4 {
+		return nil, api.Invalid(fmt.Sprintf("the script has %d bytes; at most %d are kept", len(submitted.Script), launch.MaxBytes/4))
+	}
+	return create(ctx, leader, submitted, request.GetDryRun())
+}
+
+// create makes the turn of Create.
+func create(ctx context.Context, leader *control.Leader, s control.Submission, dry bool) (*api.CreateReply, error) {
+	reply := &api.CreateReply{}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		if len(t.Nodes()) == 0 {
+			reply.Notices = append(reply.Notices, "no node has joined yet: the launch waits for one")
+		}
+		if dry {
+			return t.Feasible(s.Spec)
+		}
+		created, err := t.Create(s)
+		reply.Launches = launchViews(created)
+		return err
+	})
+}
+
+// visible returns the launch that a request names, if the caller may see it.
+func visible(t control.Turn, caller identity.Caller, id string) (*record.Launch, error) {
+	l := t.Find(id)
+	if l == nil || !maySee(caller, l.Owner) {
+		return nil, fmt.Errorf("%w: %.100q", control.ErrNoLaunch, id)
+	}
+	return l, nil
+}
+
+// act applies what a user asks for to a launch.
+func (s *launches) act(ctx context.Context, id string, event func(by string) launch.Event) (*api.ActReply, error) {
+	caller, leader, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	reply := &api.ActReply{}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		l, err := visible(t, caller, id)
+		if err != nil {
+			return err
+		}
+		if err := mayChange(caller, l.Owner); err != nil {
+			return err
+		}
+		if err := t.Act(l, event(caller.Name)); err != nil {
+			return err
+		}
+		reply.Launch = launchView(l)
+		return nil
+	})
+}
+
+// Stop ends a launch.
+func (s *launches) Stop(ctx context.Context, request *api.ActRequest) (*api.ActReply, error) {
+	return s.act(ctx, request.GetId(), func(by string) launch.Event { return launch.StopRequested{By: by} })
+}
+
+// Suspend saves a launch, and gives its places back until it is resumed.
+func (s *launches) Suspend(ctx context.Context, request *api.ActRequest) (*api.ActReply, error) {
+	return s.act(ctx, request.GetId(), func(by string) launch.Event { return launch.SuspendRequested{By: by} })
+}
+
+// Resume queues a suspended launch.
+func (s *launches) Resume(ctx context.Context, request *api.ActRequest) (*api.ActReply, error) {
+	return s.act(ctx, request.GetId(), func(by string) launch.Event { return launch.ResumeRequested{By: by} })
+}
+
+// Rerun creates a new launch with the description of an ended one.
+func (s *launches) Rerun(ctx context.Context, request *api.ActRequest) (*api.CreateReply, error) {
+	caller, leader, err := s.asked(ctx)
+	if err != nil {
+		return nil, err
+	}
+	owner, err := launchAccount(caller)
+	if err != nil {
+		return nil, err
+	}
+	reply := &api.CreateReply{}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		l, err := visible(t, caller, request.GetId())
+		if err != nil {
+			return err
+		}
+		if l.State.Phase != launch.Ended {
+			return fmt.Errorf("%w: launch %s is %s; stop it first", launch.ErrRefused, l.Label(), l.State.Phase)
+		}
+		created, err := t.Create(control.Submission{
+			Spec: l.State.Spec, Owner: owner, By: caller.Name, Code: l.Code, Script: l.Script,
+		})
+		reply.Launches = launchViews(created)
+		return err
+	})
+}

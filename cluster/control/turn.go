@@ -1,0 +1,116 @@
+package control
+
+import (
+	"context"
+	"fmt"
+	"iter"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+)
+
+// Turn is what a request may look at and change, in the leader's goroutine. Neither a turn nor a
+// launch of it may be kept.
+type Turn struct{ leader *Leader }
+
+// Ask makes a turn, and returns its error once its changes are in the store.
+func (l *Leader) Ask(ctx context.Context, turn func(Turn) error) error {
+	return l.ask(ctx, func() error { return turn(Turn{l}) })
+}
+
+// ClusterID returns the id of the cluster.
+func (t Turn) ClusterID() string { return t.leader.cluster.ID }
+
+// Find returns a launch by its id, its number, or the name of the newest one that is called so; nil
+// if there is none.
+func (t Turn) Find(text string) *record.Launch {
+	if e := t.leader.find(text); e != nil {
+		return &e.Launch
+	}
+	return nil
+}
+
+// Launches returns all launches, in any order.
+func (t Turn) Launches() iter.Seq[*record.Launch] {
+	return func(yield func(*record.Launch) bool) {
+		for _, e := range t.leader.launches {
+			if !yield(&e.Launch) {
+				return
+			}
+		}
+	}
+}
+
+// Feasible returns an error if the cluster could not run a launch even if it were empty.
+func (t Turn) Feasible(spec launch.Spec) error { return t.leader.feasible(spec) }
+
+// Create queues a launch, or one for each combination of an array's parameters.
+func (t Turn) Create(s Submission) (created []*record.Launch, err error) {
+	entries, err := t.leader.create(s)
+	for _, e := range entries {
+		created = append(created, &e.Launch)
+	}
+	return created, err
+}
+
+// Act applies what a user asks for to a launch. A suspended launch gives its places back.
+func (t Turn) Act(to *record.Launch, event launch.Event) error {
+	e := t.leader.launches[to.ID]
+	if _, suspends := event.(launch.SuspendRequested); suspends {
+		return t.leader.giveWay(e, event)
+	}
+	return t.leader.apply(e, event)
+}
+
+// Reasons says why a launch waits, as far as the leader knows it. If the scheduler knows more, ask
+// adds that to the reply; it is called after the turn.
+func (t Turn) Reasons(of *record.Launch) (reasons []string, ask func(context.Context, *api.WhyReply) error) {
+	e := t.leader.launches[of.ID]
+	reasons = t.leader.reasons(e)
+	for _, p := range e.parts {
+		if p.assigned == nil {
+			reasons = append(reasons, t.leader.blockers(p)...)
+			id, q := p.id, p.queue
+			ask = func(ctx context.Context, reply *api.WhyReply) error { return q.explain(ctx, id, reply) }
+		}
+	}
+	return reasons, ask
+}
+
+// ChangeNode labels, cordons or drains a node.
+func (t Turn) ChangeNode(by string, request *api.ChangeNodeRequest) error {
+	n, err := t.leader.node(request.GetName())
+	if err != nil {
+		return err
+	}
+	return t.leader.changeNode(n, by, request)
+}
+
+// RemoveNode forgets a node. With force, the caller says that the machine is off.
+func (t Turn) RemoveNode(name, by string, force bool) error {
+	n, err := t.leader.node(name)
+	if err != nil {
+		return err
+	}
+	if len(n.live) > 0 && !force {
+		return fmt.Errorf("%w: launches run on node %s: drain it first, or say with --force that the machine is off",
+			api.ErrRefused, n.Name)
+	}
+	t.leader.removeNode(n, by)
+	return nil
+}
+
+// Watcher is told of each change of a launch, once the store has it, by the leader's goroutine. It
+// must not wait, nor keep the launch.
+type Watcher interface {
+	Changed(*record.Launch)
+	// End says why no more changes come.
+	End(error)
+}
+
+// Watch tells a watcher of all changes from now on.
+func (t Turn) Watch(w Watcher) { t.leader.watchers[w] = struct{}{} }
+
+// Unwatch ends that.
+func (l *Leader) Unwatch(w Watcher) { l.turns.Add(func() { delete(l.watchers, w) }) }
