@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -22,6 +21,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/token"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // membership is what makes this machine a node of a cluster. It is kept in a file for root alone.
@@ -109,7 +109,7 @@ func (o *options) join(ctx context.Context, text string) error {
 	if err := os.MkdirAll(o.stateDir, 0o711); err != nil {
 		return fmt.Errorf("state directory: %w", err)
 	}
-	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
+	boot, err := proc.BootID()
 	if err != nil {
 		return err
 	}
@@ -119,7 +119,7 @@ func (o *options) join(ctx context.Context, text string) error {
 	}
 	ctx, cancel := context.WithTimeout(ctx, joinTime)
 	defer cancel()
-	reply, err := o.askToJoin(ctx, presented, text, key, strings.TrimSpace(string(boot)))
+	reply, err := o.askToJoin(ctx, presented, text, key, boot)
 	if err != nil {
 		return fmt.Errorf("join as %s: %w", o.node, err)
 	}

@@ -7,13 +7,13 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
-	"strings"
 	"sync"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Config is how an agent is set up.
@@ -47,16 +47,13 @@ type Agent struct {
 	gpus     []*api.GPU    // as phosd has said last
 }
 
-// bootIDFile names the boot of the machine.
-const bootIDFile = "/proc/sys/kernel/random/boot_id"
-
 // New returns the agent of a node, with what an earlier one has left.
 func New(ctx context.Context, config Config) (*Agent, error) {
-	boot, err := os.ReadFile(bootIDFile)
+	boot, err := proc.BootID()
 	if err != nil {
-		return nil, fmt.Errorf("boot id: %w", err)
+		return nil, err
 	}
-	a := &Agent{config: config, boot: strings.TrimSpace(string(boot))}
+	a := &Agent{config: config, boot: boot}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)

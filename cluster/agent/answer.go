@@ -3,10 +3,10 @@ package agent
 import (
 	"context"
 	"errors"
-	"path/filepath"
-	"time"
+	"os"
 
 	"github.com/phos-gpu/phos/cluster/agent/linelog"
+	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 )
 
@@ -84,13 +84,11 @@ func (a *Agent) readLog(ctx context.Context, q *api.LogQuestion, to *batch) erro
 		return errors.New("this version of the agent does not know the question")
 	}
 	key := keyOf(q.GetAttempt())
-	if a.isPreparing(key) {
-		if err := a.awaitLog(ctx, key, q.GetFollow()); err != nil {
-			return err
-		}
+	if err := a.awaitLog(ctx, key, q.GetFollow()); err != nil {
+		return err
 	}
 	// The log is that of the supervisor, whether it lives or not.
-	reader := linelog.Open(filepath.Join(a.path("attempts"), key.String(), "log"), linelog.Position{})
+	reader := linelog.Open(a.logDirectory(key), linelog.Position{})
 	defer reader.Close()
 	p := &picker{question: q, to: to}
 	for {
@@ -105,10 +103,7 @@ func (a *Agent) readLog(ctx context.Context, q *api.LogQuestion, to *batch) erro
 	if err := p.finishTail(); err != nil {
 		return err
 	}
-	if !q.GetFollow() || reader.Ended() {
-		return to.flush()
-	}
-	if err := to.flush(); err != nil {
+	if err := to.flush(); err != nil || !q.GetFollow() || reader.Ended() {
 		return err
 	}
 	return reader.Follow(ctx, func(entry linelog.Entry) error {
@@ -119,25 +114,25 @@ func (a *Agent) readLog(ctx context.Context, q *api.LogQuestion, to *batch) erro
 	})
 }
 
-// isPreparing reports whether an attempt has no log yet.
-func (a *Agent) isPreparing(key interface{ String() string }) bool {
-	paths, _ := filepath.Glob(filepath.Join(a.path("attempts"), key.String(), "log")) // the pattern is valid
-	return len(paths) == 0
+// logDirectory returns where the log of an attempt is.
+func (a *Agent) logDirectory(key supervisor.Key) string {
+	return a.path("attempts", key.String(), "log")
 }
 
-// awaitLog waits until an attempt has a log, if it is to be followed.
-func (a *Agent) awaitLog(ctx context.Context, key interface{ String() string }, follow bool) error {
-	for a.isPreparing(key) {
-		if !follow {
-			return errors.New("there is no log: it was not started, or its log was removed")
-		}
+// awaitLog waits until an attempt that is prepared has a log, if it is to be followed.
+func (a *Agent) awaitLog(ctx context.Context, key supervisor.Key, follow bool) error {
+	if t := a.attempts.find(key); t != nil && follow {
 		select {
+		case <-t.prepared:
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(50 * time.Millisecond):
 		}
 	}
-	return nil
+	_, err := os.Stat(a.logDirectory(key))
+	if errors.Is(err, os.ErrNotExist) {
+		return errors.New("there is no log: it was not started, or its log was removed")
+	}
+	return err
 }
 
 // picker picks the lines that a question is about.

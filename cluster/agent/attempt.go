@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // attempt is one attempt of a replica on this node. A goroutine takes its course: prepare, start,
@@ -24,17 +25,29 @@ type attempt struct {
 	mu     sync.Mutex
 	report *api.Report
 	runs   *supervisor.Attempt // once it was started
+	// prepared is closed once it has a log, or will never have one.
+	prepared chan struct{}
 	// stopping is closed when its end is ordered, with the grace.
-	stopping  chan struct{}
-	isStopped bool
-	grace     time.Duration
+	stopping chan struct{}
+	grace    time.Duration
 	// released is closed when the leader wants it no more.
-	released   chan struct{}
-	isReleased bool
+	released chan struct{}
 }
 
 func newAttempt(set *attempts, key supervisor.Key) *attempt {
-	return &attempt{set: set, key: key, stopping: make(chan struct{}), released: make(chan struct{})}
+	return &attempt{
+		set: set, key: key,
+		prepared: make(chan struct{}), stopping: make(chan struct{}), released: make(chan struct{}),
+	}
+}
+
+// endPreparing notes that it has a log, or will never have one.
+func (t *attempt) endPreparing() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !isClosed(t.prepared) {
+		close(t.prepared)
+	}
 }
 
 // last returns the last report; nil: there is none yet.
@@ -61,8 +74,8 @@ func (t *attempt) say(change func(*api.Report)) {
 func (t *attempt) stop(grace time.Duration) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.isStopped {
-		t.isStopped, t.grace = true, grace
+	if !isClosed(t.stopping) {
+		t.grace = grace
 		close(t.stopping)
 	}
 }
@@ -72,9 +85,18 @@ func (t *attempt) release() {
 	t.stop(0)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if !t.isReleased {
-		t.isReleased = true
+	if !isClosed(t.released) {
 		close(t.released)
+	}
+}
+
+// isClosed reports whether a channel on which nothing is sent is closed.
+func isClosed(c <-chan struct{}) bool {
+	select {
+	case <-c:
+		return true
+	default:
+		return false
 	}
 }
 
@@ -86,20 +108,20 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 		t.awaitRelease()
 		return
 	}
-	prepared, cancel := context.WithCancel(ctx)
+	preparing, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
 		case <-t.stopping:
 			cancel()
-		case <-prepared.Done():
+		case <-preparing.Done():
 		}
 	}()
-	started, err := t.start(prepared, client, order)
+	started, err := t.start(preparing, client, order)
 	cancel()
 	switch {
 	case err == nil:
 		t.finish(started)
-	case t.wasStopped():
+	case isClosed(t.stopping):
 		t.ended(supervisor.Status{})
 		t.awaitRelease()
 	case ctx.Err() != nil:
@@ -109,13 +131,6 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 		t.ended(supervisor.Status{Processes: []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: err.Error()}}}})
 		t.awaitRelease()
 	}
-}
-
-// wasStopped reports whether the end was ordered.
-func (t *attempt) wasStopped() bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.isStopped
 }
 
 // start prepares an attempt and starts its supervisor.
@@ -155,6 +170,7 @@ func (t *attempt) finish(started *supervisor.Attempt) {
 	t.mu.Lock()
 	t.runs = started
 	t.mu.Unlock()
+	t.endPreparing()
 	done := make(chan struct{})
 	go func() {
 		select {
@@ -177,15 +193,11 @@ func (t *attempt) finish(started *supervisor.Attempt) {
 
 // ended reports the end.
 func (t *attempt) ended(status supervisor.Status) {
+	t.endPreparing()
 	t.say(func(r *api.Report) {
 		r.State, r.Progress, r.Fenced = "ended", "", status.Reason == supervisor.Fenced
 		r.EndedUnixMs = status.Ended.UnixMilli()
-		for _, exit := range exitsOf(&status) {
-			r.Exits = append(r.Exits, &api.Exit{
-				Process: uint32(exit.Process), Code: int32(exit.Code), Signal: int32(exit.Signal),
-				OutOfMemory: exit.OutOfMemory, Error: exit.Error, Stopped: exit.Stopped,
-			})
-		}
+		r.Exits = messages.Exits(exitsOf(&status))
 	})
 }
 

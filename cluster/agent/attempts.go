@@ -122,6 +122,13 @@ func keyOf(a *api.Attempt) supervisor.Key {
 	return supervisor.Key{Launch: a.GetLaunch(), Replica: int(a.GetReplica()), Attempt: int(a.GetAttempt())}
 }
 
+// find returns an attempt; nil if the node has none that was not released.
+func (s *attempts) find(key supervisor.Key) *attempt {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.all[key]
+}
+
 // release lets go of an attempt that the leader wants no more. What is left of it is ended.
 func (s *attempts) release(key supervisor.Key) {
 	if t := s.all[key]; t != nil {
@@ -131,6 +138,7 @@ func (s *attempts) release(key supervisor.Key) {
 
 // gone forgets an attempt of which nothing is left but its log.
 func (s *attempts) gone(t *attempt) {
+	t.endPreparing()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.all[t.key] == t {

@@ -13,9 +13,8 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/zeebo/blake3"
-
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // codeCache keeps packed directories by their hash.
@@ -61,25 +60,15 @@ func (c *codeCache) download(ctx context.Context, client api.AgentsClient, ref *
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	hash, got := blake3.New(), uint64(0)
-	for {
+	err = messages.ReceiveCode(file, ref, func() ([]byte, error) {
 		part, err := parts.Recv()
-		if errors.Is(err, io.EOF) {
-			break
+		if err != nil && !errors.Is(err, io.EOF) {
+			err = api.FromStatus(err)
 		}
-		if err != nil {
-			return api.FromStatus(err)
-		}
-		if got += uint64(len(part.GetData())); got > ref.GetBytes() {
-			return errors.New("the controller sends more than it announced")
-		}
-		_, _ = hash.Write(part.GetData()) // a hash takes all
-		if _, err := file.Write(part.GetData()); err != nil {
-			return err
-		}
-	}
-	if got != ref.GetBytes() || string(hash.Sum(nil)) != string(ref.GetHash()) {
-		return errors.New("what came does not have the hash of the code")
+		return part.GetData(), err
+	})
+	if err != nil {
+		return err
 	}
 	if err := file.Chmod(0o644); err != nil {
 		return err

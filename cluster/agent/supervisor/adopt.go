@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/agent/linelog"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/procgroup"
 )
 
@@ -57,7 +58,7 @@ func (a *Attempt) settle(ctx context.Context) (*Status, error) {
 	if err := linelog.Seal(a.LogDirectory()); err != nil {
 		return nil, err
 	}
-	boot, err := bootID()
+	boot, err := proc.BootID()
 	if err != nil {
 		return nil, err
 	}

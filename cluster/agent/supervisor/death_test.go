@@ -119,7 +119,7 @@ func TestStartKilled(t *testing.T) {
 	if err := os.Remove(filepath.Join(dir, statusName)); err != nil {
 		t.Fatal(err)
 	}
-	boot, err := bootID()
+	boot, err := proc.BootID()
 	if err != nil {
 		t.Fatal(err)
 	}

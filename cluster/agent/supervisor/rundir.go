@@ -8,7 +8,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 
 	"golang.org/x/sys/unix"
 )
@@ -33,12 +32,6 @@ type order struct {
 	// there is of this attempt.
 	Cgroup string `json:"cgroup"`
 	BootID string `json:"boot_id"`
-}
-
-// bootID returns the kernel's name for this boot.
-func bootID() (string, error) {
-	text, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
-	return strings.TrimSpace(string(text)), err
 }
 
 // lock locks a run directory. The lock holds until all copies of the file are closed, also in other

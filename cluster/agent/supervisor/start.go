@@ -63,7 +63,7 @@ func Start(ctx context.Context, root string, spec Spec) (*Attempt, error) {
 
 // start starts a supervisor in the run directory. If it fails, no process is left.
 func (a *Attempt) start(ctx context.Context, spec Spec) error {
-	boot, err := bootID()
+	boot, err := proc.BootID()
 	if err != nil {
 		return err
 	}

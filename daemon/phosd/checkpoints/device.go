@@ -98,8 +98,9 @@ func thisHost() image.Host {
 	if err := unix.Uname(&name); err != nil {
 		return image.Host{}
 	}
+	boot, _ := proc.BootID() // an image may be without it
 	return image.Host{
 		Name: unix.ByteSliceToString(name.Nodename[:]), Kernel: unix.ByteSliceToString(name.Release[:]),
-		Arch: unix.ByteSliceToString(name.Machine[:]), Boot: proc.BootID(),
+		Arch: unix.ByteSliceToString(name.Machine[:]), Boot: boot,
 	}
 }

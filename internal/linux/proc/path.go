@@ -58,11 +58,11 @@ func OpenMemory(pid, how int) (*os.File, error) { return os.OpenFile(Path(pid, "
 // SetName sets the name that ps and top show of this process.
 func SetName(name string) error { return os.WriteFile("/proc/self/comm", []byte(name), 0) }
 
-// BootID returns the id of this run of the machine's kernel; "" if it is unknown.
-func BootID() string {
+// BootID returns the id of this run of the machine's kernel.
+func BootID() (string, error) {
 	id, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return ""
+		return "", fmt.Errorf("boot id of this machine: %w", err)
 	}
-	return strings.TrimSpace(string(id))
+	return strings.TrimSpace(string(id)), nil
 }

@@ -32,8 +32,8 @@ func TestPaths(t *testing.T) {
 	if numbers, err := Numbers(pid); err != nil || !slices.Contains(numbers, fd) {
 		t.Errorf("open files: %v, %v", numbers, err)
 	}
-	if id := BootID(); len(id) != 36 || strings.TrimSpace(id) != id {
-		t.Errorf("boot id %q", id)
+	if id, err := BootID(); err != nil || len(id) != 36 || strings.TrimSpace(id) != id {
+		t.Errorf("boot id %q, %v", id, err)
 	}
 }
 

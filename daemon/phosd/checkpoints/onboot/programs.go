@@ -79,8 +79,12 @@ type Programs struct {
 
 // Open reads the records, and removes those of programs that ended in this boot.
 func Open(options Options) (*Programs, error) {
+	boot, err := proc.BootID()
+	if err != nil {
+		return nil, err
+	}
 	p := &Programs{
-		options: options, boot: proc.BootID(),
+		options: options, boot: boot,
 		byDir: make(map[string]*Program), draining: make(map[proc.Identity]bool),
 	}
 	texts, err := options.Records.All()
