@@ -93,8 +93,9 @@ func (l *Leader) inventory(n *node, said *api.Inventory) {
 	n.Inventory = next
 	l.changedNodes[n] = struct{}{}
 	l.tableChanged()
-	if reopen {
+	if reopen { // the schedulers get a node's GPUs when it opens
 		l.setOpen(n, false)
+		l.lookAtLease(n)
 	}
 }
 

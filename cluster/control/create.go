@@ -210,5 +210,8 @@ func (l *Leader) forget(e *entry) {
 	delete(l.launches, e.ID)
 	delete(l.numbers, e.Number)
 	delete(l.changedLaunches, e)
+	for _, q := range l.queues {
+		delete(q.next, e)
+	}
 	l.forgotten = append(l.forgotten, e)
 }

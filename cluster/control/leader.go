@@ -126,7 +126,7 @@ func (l *Leader) batch(ctx context.Context) error {
 func (l *Leader) tellSchedulers() {
 	l.publishTable()
 	for _, q := range l.queues {
-		q.mail.Flush()
+		q.flush()
 	}
 }
 

@@ -26,7 +26,9 @@ type queue struct {
 	parts  map[cluster.JobID]*part
 	next   map[*entry]int // the number of the next job of a launch
 	placer *fit.Placer
-	loop   *live.Loop
+	// grown means that the scheduler has got nodes since parts that were too large were submitted.
+	grown bool
+	loop  *live.Loop
 	// mail passes events on once what they are about is in the store, and the placer has a new table.
 	// The leader must never wait for the loop, as that may be waiting for the leader.
 	mail *backlog.Pipe[scheduler.Event]
@@ -90,6 +92,16 @@ func (q *queue) report(err error) {
 		return
 	}
 	q.leader.log.Warn("scheduler ignored an event", "queue", q.name, "error", err)
+}
+
+// flush lets the scheduler have what was posted. If it has got nodes, it is told again of parts
+// that were larger than all its nodes together.
+func (q *queue) flush() {
+	if q.grown {
+		q.grown = false
+		q.resubmit()
+	}
+	q.mail.Flush()
 }
 
 // resubmit tells the scheduler again of parts that were larger than all its nodes together.

@@ -41,7 +41,7 @@ func (l *Leader) introduce(n *node) {
 		machine := q.machine(n)
 		q.mail.Post(scheduler.Event{Kind: scheduler.NodeUp, Node: n.id, Machine: &machine})
 		q.mail.Post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
-		q.resubmit()
+		q.grown = true
 	}
 	l.tableChanged()
 }
@@ -71,7 +71,7 @@ func (q *queue) nodeOpen(n *node, open bool) {
 		event.Machine = &machine
 	}
 	q.mail.Post(event)
-	q.resubmit()
+	q.grown = true
 }
 
 // nodeLost tells the scheduler that everything that ran on a node is lost. It queues those jobs

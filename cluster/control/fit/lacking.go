@@ -2,7 +2,6 @@ package fit
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 	"strings"
 
@@ -15,10 +14,11 @@ import (
 func Lacking(t Table, n *Need) string {
 	f := newFitting(t, n, nil)
 	f.free = func(id cluster.NodeID) uint64 {
+		units := Slots
 		if f.gpus {
-			return 1<<min(len(t[id].GPUs), 63) - 1
+			units = min(units, len(t[id].GPUs))
 		}
-		return 1<<bits.Len(Slots-1) - 1
+		return 1<<units - 1 // a bit for each
 	}
 	if f.placeAll() {
 		return ""
