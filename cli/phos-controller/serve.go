@@ -62,7 +62,7 @@ func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slo
 	}
 	defer running.Close()
 	defer k.objects.Close()
-	return k.run(ctx, listener, ready)
+	return k.run(ctx, running, listener, ready)
 }
 
 // openStore starts the etcd of this controller, and connects to it.
@@ -88,10 +88,37 @@ func (k *controller) openStore(ctx context.Context) (*server.Server, error) {
 	return running, nil
 }
 
-// run serves and leads until the context ends.
-func (k *controller) run(ctx context.Context, listener net.Listener, ready *readiness.Pipe) (err error) {
-	ctx, cancel := context.WithCancelCause(ctx)
+// failing is a part of the controller that may end by itself, as server.Server.
+type failing interface {
+	Failed() <-chan struct{}
+	Err() error
+}
+
+// failWith ends the controller when its store has failed: it could neither lead nor answer.
+func failWith(ctx context.Context, kept failing, fail context.CancelCauseFunc) {
+	select {
+	case <-ctx.Done():
+	case <-kept.Failed():
+		fail(fmt.Errorf("the store of this controller has failed, and it ends; launches go on: %w", kept.Err()))
+	}
+}
+
+// run serves and leads until the context ends, or something fails that it cannot do without.
+func (k *controller) run(ctx context.Context, kept failing, listener net.Listener, ready *readiness.Pipe) error {
+	running, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
+	go failWith(running, kept, cancel)
+	err := k.lead(running, cancel, listener, ready)
+	if ctx.Err() == nil && running.Err() != nil {
+		return context.Cause(running)
+	}
+	return err
+}
+
+// lead serves and leads until the context ends. Servers that fail end it.
+func (k *controller) lead(
+	ctx context.Context, fail context.CancelCauseFunc, listener net.Listener, ready *readiness.Pipe,
+) (err error) {
 	if k.members, err = members.Open(ctx, k.objects, []string{k.address}); err != nil {
 		return err
 	}
@@ -103,10 +130,10 @@ func (k *controller) run(ctx context.Context, listener net.Listener, ready *read
 	services := serve.New(leading, serve.Parts{
 		Callers: k.members, People: k.members, Joins: k.members, Code: kept,
 	})
-	if err := k.serveNetwork(ctx, services, listener, cancel); err != nil {
+	if err := k.serveNetwork(ctx, services, listener, fail); err != nil {
 		return err
 	}
-	socket, err := k.serveSocket(services, cancel)
+	socket, err := k.serveSocket(services, fail)
 	if err != nil {
 		return err
 	}
@@ -119,7 +146,7 @@ func (k *controller) run(ctx context.Context, listener net.Listener, ready *read
 	k.log.Info("controller ready", "cluster", k.members.Cluster(), "address", k.address, "socket", socket)
 	err = leading.Run(ctx)
 	supervisor.Stopping("stopping; launches go on")
-	return errors.Join(err, context.Cause(ctx))
+	return err
 }
 
 // serveNetwork serves nodes and people by TLS.
