@@ -1,18 +1,17 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler"
-	"github.com/phos-gpu/phos/scheduler/admit"
-	"github.com/phos-gpu/phos/scheduler/backfill"
+	"github.com/phos-gpu/phos/scheduler/compose"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
-	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
 // schedulerConfig names policies as the flags of "pos_cli sim run" do.
@@ -45,22 +44,17 @@ func (s schedulerConfig) policies() (p scheduler.Policies, err error) {
 		return p, fmt.Errorf("scheduler.placement %q: want one of %s", s.Placement, strings.Join(placements, ", "))
 	}
 	p = scheduler.Policies{Quantum: time.Duration(s.Quantum), Caps: s.Caps}
-	if p.Order, err = order.ByName(s.Order, order.Parameters{Aging: time.Duration(s.Age), Weights: s.Weights}); err != nil {
-		return p, fmt.Errorf("scheduler.order: %w", err)
+	names := compose.Names{
+		Order: s.Order, Placement: s.Placement, Admission: s.Admission, Backfill: s.Backfill, Victims: s.Victims,
 	}
-	if p.Place, err = place.ByName(s.Placement, place.Parameters{}); err != nil {
-		return p, fmt.Errorf("scheduler.placement: %w", err)
+	err = names.SetOrder(&p, order.Parameters{Aging: time.Duration(s.Age), Weights: s.Weights})
+	if err == nil {
+		err = names.SetOthers(&p, place.Parameters{})
 	}
-	if p.Admit, err = admit.ByName(s.Admission); err != nil {
-		return p, fmt.Errorf("scheduler.admission: %w", err)
+	if wrong, ok := errors.AsType[*compose.Error](err); ok {
+		err = fmt.Errorf("scheduler.%s: %w", wrong.Part, wrong)
 	}
-	if p.Backfill, err = backfill.ByName(s.Backfill); err != nil {
-		return p, fmt.Errorf("scheduler.backfill: %w", err)
-	}
-	if p.Preempt, err = victims.ByName(s.Victims, nil); err != nil {
-		return p, fmt.Errorf("scheduler.victims: %w", err)
-	}
-	return p, nil
+	return p, err
 }
 
 // text says which policies these are.

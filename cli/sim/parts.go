@@ -146,11 +146,10 @@ func (t *tables) lengths(gpuTime bool) (lengths []time.Duration) {
 	return lengths
 }
 
-// placement returns a placement policy; jobs are those that it will place.
-func placement(name string, jobs []cluster.Job) (scheduler.Placer, error) {
-	p := place.Parameters{}
+// placement returns what a placement must know of the jobs that it will place.
+func placement(name string, jobs []cluster.Job) (p place.Parameters) {
 	if name == "fgd" {
 		p.Mix = place.Mix(jobs)
 	}
-	return place.ByName(name, p)
+	return p
 }

@@ -9,13 +9,11 @@ import (
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler"
-	"github.com/phos-gpu/phos/scheduler/admit"
-	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/compose"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/throughput"
-	"github.com/phos-gpu/phos/scheduler/victims"
 )
 
 // orders returns all names that --order takes under the native profile.
@@ -52,15 +50,6 @@ func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err
 	if p.Walk, err = s.parseWalk(); err != nil {
 		return p, err
 	}
-	if p.Place, err = placement(s.Placement, jobs); err != nil {
-		return p, usage(err)
-	}
-	if p.Admit, err = admit.ByName(s.Admission); err != nil {
-		return p, usage(err)
-	}
-	if p.Backfill, err = backfill.ByName(s.Backfill); err != nil {
-		return p, usage(err)
-	}
 	if t.models != nil && s.Model == ownModel {
 		p.Speeds = throughput.NewSpeeds(t.models)
 	}
@@ -68,8 +57,15 @@ func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err
 	if t.costs != nil {
 		p.Costs = t.costs.For(s.Tier)
 	}
-	p.Preempt, err = victims.ByName(s.Victims, p.Costs)
+	err = s.names().SetOthers(&p, placement(s.Placement, jobs))
 	return p, usage(err)
+}
+
+// names returns what the policies are called.
+func (s *settings) names() compose.Names {
+	return compose.Names{
+		Order: s.Order, Placement: s.Placement, Admission: s.Admission, Backfill: s.Backfill, Victims: s.Victims,
+	}
 }
 
 // ordering sets the order, or the allocator of an elastic policy.
@@ -83,7 +79,7 @@ func (s *settings) ordering(p *scheduler.Policies, t tables) (err error) {
 		s.apply(p, t)
 		return err
 	}
-	p.Order, err = order.ByName(s.Order, order.Parameters{
+	err = s.names().SetOrder(p, order.Parameters{
 		Limits: s.limits, Promote: s.Promote, Lease: s.lease, Weights: s.Weights, Quotas: s.Quotas,
 		Preemptive: s.PreemptivePriority,
 		Contention: s.Contention,
