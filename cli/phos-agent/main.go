@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/agent"
@@ -82,16 +80,9 @@ func run(arguments []string) int {
 		fmt.Fprintln(os.Stderr, "phos-agent:", err)
 		return 2
 	}
-	ready := readiness.OpenPipe(o.readyFD)
-	defer ready.Close()
-	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-	defer stop()
-	if err := o.do(ctx, rest, ready); err != nil && !errors.Is(err, context.Canceled) {
-		ready.Say("%v", err)
-		fmt.Fprintln(os.Stderr, "phos-agent:", err)
-		return 1
-	}
-	return 0
+	return readiness.Run("phos-agent", o.readyFD, func(ctx context.Context, ready *readiness.Pipe) error {
+		return o.do(ctx, rest, ready)
+	})
 }
 
 // do runs a verb.

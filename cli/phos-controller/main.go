@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
-	"os/signal"
-	"syscall"
 
 	"github.com/pelletier/go-toml/v2"
 
@@ -90,18 +88,11 @@ func run(arguments []string) int {
 		_, _ = os.Stdout.Write(text)
 		return 0
 	}
-	ready := readiness.OpenPipe(o.readyFD)
-	defer ready.Close()
-	if err == nil {
-		ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
-		defer stop()
+	return readiness.Run("phos-controller", o.readyFD, func(ctx context.Context, ready *readiness.Pipe) error {
+		if err != nil {
+			return err
+		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel}))
-		err = serveCluster(ctx, settings, ready, log)
-	}
-	if err != nil && !errors.Is(err, context.Canceled) {
-		ready.Say("%v", err)
-		fmt.Fprintln(os.Stderr, "phos-controller:", err)
-		return 1
-	}
-	return 0
+		return serveCluster(ctx, settings, ready, log)
+	})
 }

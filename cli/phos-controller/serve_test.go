@@ -49,7 +49,7 @@ func TestStoreFails(t *testing.T) {
 			if !errors.Is(err, test.want) {
 				t.Errorf("got %v, want %v", err, test.want)
 			}
-			if test.want == lost && errors.Is(err, context.Canceled) {
+			if errors.Is(test.want, lost) && errors.Is(err, context.Canceled) {
 				t.Errorf("%v looks like a stop that was asked for", err)
 			}
 		})
