@@ -28,6 +28,9 @@ type part struct {
 	starting bool
 	// tooLarge means that the scheduler has too few nodes for it, even if they were empty.
 	tooLarge bool
+	// tries counts how often it was submitted again since the queue has grown, and growths says when
+	// that was.
+	tries, growths int
 }
 
 // lose notes that the scheduler has taken the part's place.

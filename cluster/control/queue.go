@@ -26,9 +26,10 @@ type queue struct {
 	parts  map[cluster.JobID]*part
 	next   map[*entry]int // the number of the next job of a launch
 	placer *fit.Placer
-	// grown means that the scheduler has got nodes since parts that were too large were submitted.
-	grown bool
-	loop  *live.Loop
+	// grown means that the scheduler gets nodes with the next flush, and growths counts these.
+	grown   bool
+	growths int
+	loop    *live.Loop
 	// mail passes events on once what they are about is in the store, and the placer has a new table.
 	// The leader must never wait for the loop, as that may be waiting for the leader.
 	mail *backlog.Pipe[scheduler.Event]
@@ -86,7 +87,7 @@ func (q *queue) report(err error) {
 	}
 	var refused *scheduler.EventError
 	if errors.As(err, &refused) && refused.Event.Kind == scheduler.Submitted && errors.Is(err, scheduler.ErrTooLarge) {
-		if p := q.parts[refused.Event.Facts.ID]; p != nil {
+		if p := q.parts[refused.Event.Facts.ID]; p != nil && !q.retry(p) {
 			p.tooLarge = true
 		}
 		return
@@ -99,6 +100,7 @@ func (q *queue) report(err error) {
 func (q *queue) flush() {
 	if q.grown {
 		q.grown = false
+		q.growths++
 		q.resubmit()
 	}
 	q.mail.Flush()
@@ -108,11 +110,27 @@ func (q *queue) flush() {
 func (q *queue) resubmit() {
 	for _, p := range q.parts {
 		if p.tooLarge {
-			p.tooLarge = false
-			facts := q.facts(p, p.need())
-			q.mail.Post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
+			p.tooLarge = !q.retry(p)
 		}
 	}
+}
+
+// maxTries is how often a part is submitted after the scheduler has got nodes. One that arrives
+// together with a node is refused before the node counts; the next one comes later than that.
+const maxTries = 2
+
+// retry submits a part again, unless it was refused for all nodes that the scheduler has got.
+func (q *queue) retry(p *part) bool {
+	if p.growths != q.growths {
+		p.growths, p.tries = q.growths, 0
+	}
+	if p.tries == maxTries {
+		return false
+	}
+	p.tries++
+	facts := q.facts(p, p.need())
+	q.mail.Post(scheduler.Event{Kind: scheduler.Submitted, Facts: &facts})
+	return true
 }
 
 // startable returns the parts that wait for their places to become free, the oldest first.

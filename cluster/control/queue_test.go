@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
 )
 
 // TestForget: nothing is left of a launch that ended long ago.
@@ -60,6 +61,21 @@ func TestInventoryChanges(t *testing.T) {
 		if !n.open {
 			t.Error("the node is closed until the next tick")
 		}
+	})
+	w.launch(simple(2, 1))
+	a.awaitRunning(2)
+}
+
+// TestGrownNode: the same, if the node that makes it fit is one that opens again with more GPUs.
+func TestGrownNode(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	w.awaitTurn(func(l *Leader) bool { return l.nodes["a"].open })
+	w.turn(func(l *Leader) {
+		n := l.nodes["a"]
+		l.setOpen(n, false)
+		n.Inventory.GPUs = append(n.Inventory.GPUs, record.GPU{Index: 1, Name: "Soft", MemoryBytes: 1 << 33})
+		l.tableChanged()
 	})
 	w.launch(simple(2, 1))
 	a.awaitRunning(2)
