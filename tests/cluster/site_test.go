@@ -26,6 +26,7 @@ type site struct {
 	hosts      []*hosts.Host
 	controller *hosts.Daemon
 	agents     []*hosts.Daemon
+	phosds     []*hosts.Daemon
 	launches   api.LaunchesClient
 	cluster    api.ClusterClient
 }
@@ -38,6 +39,9 @@ lease = "1s"
 fence_after = "5s"
 grace = "2s"
 `
+
+// fence is fence_after, and a little more.
+const fence = 6 * time.Second
 
 // newSite starts a cluster with a number of software GPUs on each of its hosts.
 func newSite(t *testing.T, count, gpus int) *site {
@@ -92,7 +96,7 @@ func (s *site) connect() {
 // join makes a host a node, with phosd and an agent.
 func (s *site) join(h *hosts.Host, gpus int) {
 	s.Helper()
-	h.Phosd(gpus)
+	s.phosds = append(s.phosds, h.Phosd(gpus))
 	token, err := s.cluster.NewJoinToken(s.Context(), &api.NewJoinTokenRequest{})
 	if err != nil {
 		s.Fatal(err)
