@@ -47,7 +47,8 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 	}
 	running, err := agent.New(ctx, agent.Config{
 		Node: m.Node, Address: o.address, StateDir: o.stateDir, Controllers: m.Controllers, Dial: dialer(holder),
-		Phosd: o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version, Log: log,
+		SaveControllers: o.saveControllers,
+		Phosd:           o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version, Log: log,
 	})
 	if err != nil {
 		return err

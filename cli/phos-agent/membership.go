@@ -76,6 +76,16 @@ func (o *options) save(m membership) error {
 	return os.Rename(path+".new", path)
 }
 
+// saveControllers keeps the addresses of the controllers.
+func (o *options) saveControllers(all []string) error {
+	m, err := o.load()
+	if err != nil {
+		return err
+	}
+	m.Controllers = all
+	return o.save(m)
+}
+
 // holder returns what this node shows and trusts.
 func (m *membership) holder() (*channel.Holder, error) {
 	pair, err := tls.X509KeyPair([]byte(m.Certificate), []byte(m.Key))

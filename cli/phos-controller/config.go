@@ -19,6 +19,7 @@ const DefaultConfig = "/etc/phos/controller.toml"
 // config is the configuration file.
 type config struct {
 	Controller struct {
+		Name     string   `toml:"name" comment:"of this controller among several; the host's name if it is empty"`
 		StateDir string   `toml:"state_dir" comment:"what this controller keeps"`
 		Listen   string   `toml:"listen" comment:"where nodes and people reach it, with TLS"`
 		Socket   string   `toml:"socket" comment:"for people on this machine"`
@@ -26,6 +27,7 @@ type config struct {
 		Lease    Duration `toml:"lease" comment:"without a renewal for so long, another controller leads"`
 		Ports    string   `toml:"ports" comment:"the TCP ports that launches get on nodes"`
 	} `toml:"controller"`
+	Store storeConfig `toml:"store"`
 	Nodes struct {
 		Lease      Duration `toml:"lease" comment:"without a renewal for so long, a node gets nothing new"`
 		FenceAfter Duration `toml:"fence_after" comment:"and after so long, what it runs is stopped there and started elsewhere"`
@@ -62,6 +64,7 @@ func (d Duration) MarshalText() ([]byte, error) {
 func defaults() config {
 	var c config
 	c.Controller.StateDir = "/var/lib/phos-controller"
+	c.Store = defaultStore
 	c.Controller.Listen = ":7411"
 	c.Controller.Socket = "/run/phos/controller.sock"
 	c.Controller.Lease = Duration(etcd.DefaultLease)

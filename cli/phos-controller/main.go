@@ -26,10 +26,14 @@ type options struct {
 
 // about is what --help prints first.
 const about = `usage: phos-controller [FLAGS]
+       phos-controller peers DIR NAME=ADDRESS...
 
 Runs one controller of a cluster, as root. pos_cli --start --target cluster starts it in the
 background, with phosd and an agent for this machine. Settings come from ` + DefaultConfig + `;
 flags override them, and --print-config prints the result.
+
+A cluster that outlives a machine has three controllers. "peers" makes the certificates by which
+they know each other, in a folder for each, and says where to put them.
 
 Flags:
 `
@@ -71,6 +75,9 @@ func parse(arguments []string) (options, error) {
 
 // run is main with an exit status.
 func run(arguments []string) int {
+	if len(arguments) > 0 && arguments[0] == peersVerb {
+		return reportPeers(makePeers(arguments[1:], os.Stdout))
+	}
 	o, err := parse(arguments)
 	if errors.Is(err, flag.ErrHelp) {
 		return 0

@@ -5,9 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"google.golang.org/grpc"
@@ -17,19 +19,18 @@ import (
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/serve"
-	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/local"
 	"github.com/phos-gpu/phos/cluster/members"
+	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
-	"github.com/phos-gpu/phos/cluster/store/etcd"
-	"github.com/phos-gpu/phos/cluster/store/etcd/server"
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
 // controller is everything that runs in this process.
 type controller struct {
 	config   config
+	name     string // among several controllers
 	settings control.Settings
 	log      *slog.Logger
 	address  string // by which nodes reach it
@@ -48,12 +49,15 @@ func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slo
 		return errors.New("a controller runs as root: it keeps the keys of the cluster")
 	}
 	k := &controller{config: c, settings: settings, log: log}
+	if k.name, err = c.name(); err != nil {
+		return err
+	}
 	listener, err := net.Listen("tcp", c.Controller.Listen)
 	if err != nil {
 		return fmt.Errorf("listen for nodes: %w", err)
 	}
 	defer listener.Close()
-	if k.address, err = advertised(listener.Addr()); err != nil {
+	if k.address, err = c.address(k.name, listener.Addr()); err != nil {
 		return err
 	}
 	running, err := k.openStore(ctx)
@@ -65,31 +69,9 @@ func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slo
 	return k.run(ctx, running, listener, ready)
 }
 
-// openStore starts the etcd of this controller, and connects to it.
-func (k *controller) openStore(ctx context.Context) (*server.Server, error) {
-	dir := k.config.Controller.StateDir
-	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("state directory: %w", err)
-	}
-	host, err := os.Hostname()
-	if err != nil {
-		return nil, err
-	}
-	running, err := server.Start(ctx, server.Config{Cluster: "phos", Name: host, DataDir: filepath.Join(dir, "etcd"), Log: k.log})
-	if err != nil {
-		return nil, err
-	}
-	endpoint := "unix://" + filepath.Join(dir, "etcd", server.SocketName)
-	if k.objects, err = etcd.Open(etcd.Config{
-		Endpoints: []string{endpoint}, Lease: time.Duration(k.config.Controller.Lease), Log: k.log,
-	}); err != nil {
-		return nil, errors.Join(err, running.Close())
-	}
-	return running, nil
-}
-
 // failing is a part of the controller that may end by itself, as server.Server.
 type failing interface {
+	Close() error
 	Failed() <-chan struct{}
 	Err() error
 }
@@ -119,7 +101,7 @@ func (k *controller) run(ctx context.Context, kept failing, listener net.Listene
 func (k *controller) lead(
 	ctx context.Context, fail context.CancelCauseFunc, listener net.Listener, ready *readiness.Pipe,
 ) (err error) {
-	if k.members, err = members.Open(ctx, k.objects, []string{k.address}); err != nil {
+	if k.members, err = k.openMembers(ctx); err != nil {
 		return err
 	}
 	kept, err := code.NewStore(filepath.Join(k.config.Controller.StateDir, "code"))
@@ -128,7 +110,7 @@ func (k *controller) lead(
 	}
 	leading := control.NewController(k.objects, k.settings, k.address, k.log)
 	services := serve.New(leading, serve.Parts{
-		Callers: k.members, People: k.members, Joins: k.members, Code: kept,
+		Callers: k.members, People: k.members, Joins: k.members, Code: kept, Controllers: k.members,
 	})
 	if err := k.serveNetwork(ctx, services, listener, fail); err != nil {
 		return err
@@ -149,6 +131,12 @@ func (k *controller) lead(
 	return err
 }
 
+// openMembers opens the members of the cluster, and tells of this controller.
+func (k *controller) openMembers(ctx context.Context) (*members.Members, error) {
+	self := record.Controller{Name: k.name, Address: k.address, Version: api.Version}
+	return members.Open(ctx, k.objects, self, slices.Collect(maps.Keys(k.config.Store.Peers)))
+}
+
 // serveNetwork serves nodes and people by TLS.
 func (k *controller) serveNetwork(
 	ctx context.Context, services serve.Services, listener net.Listener, fail context.CancelCauseFunc,
@@ -157,8 +145,7 @@ func (k *controller) serveNetwork(
 	if err != nil {
 		return err
 	}
-	host, _ := os.Hostname() // it was asked for before
-	holder, err := k.members.Certificates(ctx, host, names)
+	holder, err := k.members.Certificates(ctx, k.name, names)
 	if err != nil {
 		return err
 	}
@@ -207,52 +194,4 @@ func (k *controller) stop() {
 	for _, s := range k.servers {
 		s.Stop()
 	}
-}
-
-// names returns the names and addresses of this machine, for browsers.
-func (k *controller) names() (authority.Names, error) {
-	host, err := os.Hostname()
-	if err != nil {
-		return authority.Names{}, err
-	}
-	names := authority.Names{DNS: []string{host, "localhost"}, IPs: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv6loopback}}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return names, err
-	}
-	for _, each := range addresses {
-		if ip, ok := each.(*net.IPNet); ok && !ip.IP.IsLoopback() && !ip.IP.IsLinkLocalUnicast() {
-			names.IPs = append(names.IPs, ip.IP)
-		}
-	}
-	for _, name := range k.config.Controller.Names {
-		if ip := net.ParseIP(name); ip != nil {
-			names.IPs = append(names.IPs, ip)
-		} else {
-			names.DNS = append(names.DNS, name)
-		}
-	}
-	return names, nil
-}
-
-// advertised returns the address by which others reach a listener. One that listens everywhere is
-// reached by the first address of the machine that is not its loopback.
-func advertised(at net.Addr) (string, error) {
-	tcp, ok := at.(*net.TCPAddr)
-	if !ok {
-		return at.String(), nil
-	}
-	if !tcp.IP.IsUnspecified() {
-		return tcp.String(), nil
-	}
-	addresses, err := net.InterfaceAddrs()
-	if err != nil {
-		return "", err
-	}
-	for _, each := range addresses {
-		if ip, ok := each.(*net.IPNet); ok && ip.IP.IsGlobalUnicast() && !ip.IP.IsLinkLocalUnicast() {
-			return (&net.TCPAddr{IP: ip.IP, Port: tcp.Port}).String(), nil
-		}
-	}
-	return (&net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: tcp.Port}).String(), nil
 }

@@ -24,6 +24,7 @@ type failingStore struct {
 
 func (f *failingStore) Failed() <-chan struct{} { return f.failed }
 func (f *failingStore) Err() error              { return f.err }
+func (f *failingStore) Close() error            { return nil }
 
 // TestStoreFails: a controller whose etcd has ended by itself ends, too, and says why.
 func TestStoreFails(t *testing.T) {
@@ -67,7 +68,7 @@ func start(ctx context.Context, t *testing.T, kept failing) (ended chan error, l
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &controller{config: c, settings: settings, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	k := &controller{config: c, name: "c", settings: settings, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
 	running, err := k.openStore(t.Context())
 	if err != nil {
 		t.Fatal(err)

@@ -25,6 +25,8 @@ type Config struct {
 	// Controllers are where the controllers are reached; Dial connects to one.
 	Controllers []string
 	Dial        func(address string) (*grpc.ClientConn, error)
+	// SaveControllers keeps other addresses of controllers for the next start.
+	SaveControllers func([]string) error
 	// Phosd is the socket of phosd. Environment are the variables that put phos in place of the
 	// driver.
 	Phosd       string
@@ -41,6 +43,8 @@ type Agent struct {
 	boot     string
 	attempts *attempts
 	code     *codeCache
+	// controllers is used by Run only, and what it calls.
+	controllers *controllers
 
 	mu       sync.Mutex
 	deadline time.Duration // what supervisors of new attempts start with
@@ -53,7 +57,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: config, boot: boot}
+	a := &Agent{config: config, boot: boot, controllers: &controllers{all: config.Controllers}}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)
@@ -79,10 +83,9 @@ const (
 func (a *Agent) Run(ctx context.Context) error {
 	go a.attempts.retain(ctx)
 	retry := retryLeast
-	addresses := newAddresses(a.config.Controllers)
 	for ctx.Err() == nil {
 		began := time.Now()
-		err := a.attach(ctx, addresses)
+		err := a.attach(ctx)
 		if ctx.Err() != nil {
 			break
 		}
@@ -100,26 +103,6 @@ func (a *Agent) Run(ctx context.Context) error {
 		retry = min(2*retry, retryMost)
 	}
 	return ctx.Err()
-}
-
-// addresses are the controllers, the one to try next first.
-type addresses struct {
-	all  []string
-	next int
-	lead string // what a controller has named as the leader
-}
-
-func newAddresses(all []string) *addresses { return &addresses{all: all} }
-
-// pick returns the address to try next.
-func (a *addresses) pick() string {
-	if a.lead != "" {
-		address := a.lead
-		a.lead = ""
-		return address
-	}
-	a.next++
-	return a.all[(a.next-1)%len(a.all)]
 }
 
 // setDeadline notes until when what runs here may run.

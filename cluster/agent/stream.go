@@ -3,7 +3,6 @@ package agent
 import (
 	"context"
 	"fmt"
-	"slices"
 	"sync"
 	"time"
 
@@ -26,8 +25,8 @@ type stream struct {
 }
 
 // attach connects to a controller and follows it, until the connection ends.
-func (a *Agent) attach(ctx context.Context, to *addresses) error {
-	address := to.pick()
+func (a *Agent) attach(ctx context.Context) error {
+	address := a.controllers.pick()
 	conn, err := a.config.Dial(address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", address, err)
@@ -45,9 +44,7 @@ func (a *Agent) attach(ctx context.Context, to *addresses) error {
 		asks: map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
 	}
 	err = s.follow(ctx)
-	if named := opened.Trailer().Get(api.LeaderKey); len(named) > 0 && slices.Contains(a.config.Controllers, named[0]) {
-		to.lead = named[0]
-	}
+	a.controllers.named(opened.Trailer())
 	return fmt.Errorf("attached to %s: %w", address, api.FromStatus(err))
 }
 
@@ -108,6 +105,11 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 	s.fence = time.Duration(w.GetFenceAfterMs()) * time.Millisecond
 	if lease < 100*time.Millisecond || s.fence < lease {
 		return fmt.Errorf("a lease of %v and fence_after of %v make no sense", lease, s.fence)
+	}
+	if s.agent.controllers.learn(w.GetControllers()) {
+		if err := s.agent.config.SaveControllers(w.GetControllers()); err != nil {
+			s.agent.config.Log.Warn("the addresses of controllers are not kept", "error", err)
+		}
 	}
 	s.agent.config.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
 	go s.renewAll(ctx, lease/3)

@@ -23,24 +23,24 @@ import (
 type Members struct {
 	store store.Store
 	id    identity.ClusterID
-	// addresses are where nodes reach the controllers.
-	addresses []string
+	self  record.Controller // what serves these members
 
 	mu   sync.Mutex
 	ring authority.Ring
 }
 
-// Open returns the members of the cluster in a store. An empty store becomes a new cluster.
-func Open(ctx context.Context, objects store.Store, addresses []string) (*Members, error) {
+// Open returns the members of the cluster in a store, for one of its controllers. An empty store
+// becomes a new cluster. Peers are the names of all controllers; none: they are not known.
+func Open(ctx context.Context, objects store.Store, self record.Controller, peers []string) (*Members, error) {
 	cluster, err := openCluster(ctx, objects)
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster: %w", err)
 	}
-	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), addresses: addresses}
+	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), self: self}
 	if m.ring, err = openRing(ctx, objects, m.id); err != nil {
 		return nil, fmt.Errorf("open the cluster's CA: %w", err)
 	}
-	return m, nil
+	return m, register(ctx, objects, self, peers)
 }
 
 // openCluster reads the record of the cluster, or makes one.
@@ -110,7 +110,7 @@ func (m *Members) NewJoinToken(
 		valid = 24 * time.Hour
 	}
 	made, kept, err := token.NewJoin(rand.Reader, time.Now(), by, token.JoinSpec{
-		CA: m.Ring().Signer().Fingerprint(), Addresses: m.addresses, Lifetime: valid, Uses: int(max(1, request.GetUses())),
+		CA: m.Ring().Signer().Fingerprint(), Addresses: m.addresses(ctx), Lifetime: valid, Uses: int(max(1, request.GetUses())),
 	})
 	if err != nil {
 		return nil, api.Invalid(err.Error())
@@ -146,7 +146,7 @@ func (m *Members) Join(ctx context.Context, leader *control.Leader, request *api
 		return nil, err
 	}
 	return &api.JoinReply{
-		Certificate: signed.Raw, Bundle: m.Ring().Bundle().PEM(), ClusterId: string(m.id), Controllers: m.addresses,
+		Certificate: signed.Raw, Bundle: m.Ring().Bundle().PEM(), ClusterId: string(m.id), Controllers: m.addresses(ctx),
 	}, nil
 }
 

@@ -6,6 +6,8 @@ import "strings"
 const (
 	LaunchPrefix = "launches/"
 	NodePrefix   = "nodes/"
+	// ControllerPrefix begins the keys of controllers.
+	ControllerPrefix = "controllers/"
 	// ClusterKey is the one object about the cluster itself.
 	ClusterKey = "cluster"
 )
@@ -18,6 +20,12 @@ func NodeKey(name string) string { return NodePrefix + name }
 
 // NodeName returns the name in a node's key.
 func NodeName(key string) string { return strings.TrimPrefix(key, NodePrefix) }
+
+// ControllerKey returns the key of a controller.
+func ControllerKey(name string) string { return ControllerPrefix + name }
+
+// ControllerName returns the name in a controller's key.
+func ControllerName(key string) string { return strings.TrimPrefix(key, ControllerPrefix) }
 
 // CAKey is the object with the cluster's CA and its keys. Only controllers read it.
 const CAKey = "ca"

@@ -62,6 +62,11 @@ func TestFormat(t *testing.T) {
 	golden.Check(t, "testdata/launch.v1.json", l.Encode())
 	golden.Check(t, "testdata/node.v1.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
+	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
+	golden.Check(t, "testdata/controller.v1.json", controller.Encode())
+	if got, err := DecodeController(controller.Encode()); err != nil || got != controller {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	if got, err := DecodeLaunch(l.Encode()); err != nil || !reflect.DeepEqual(&got, l) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -115,5 +120,6 @@ func FuzzDecode(f *testing.F) {
 		_, _ = DecodeLaunch(text)
 		_, _ = DecodeNode(text)
 		_, _ = DecodeCluster(text)
+		_, _ = DecodeController(text)
 	})
 }

@@ -130,8 +130,8 @@ func (s *storm) pass() {
 	s.submit()
 }
 
-// submit submits a launch of a random shape. It may find nobody who answers. The name says how the
-// launch shall end.
+// submit submits a launch of a random shape. There may be no controller that answers. The
+// name says how the launch shall end.
 func (s *storm) submit() {
 	s.Helper()
 	fate := []string{"completes", "completes", "fails", "recovers", "lasts"}[s.random.IntN(5)]

@@ -16,8 +16,9 @@ import (
 type agents struct {
 	api.UnimplementedAgentsServer
 	front
-	code  *code.Store
-	joins Joins
+	code        *code.Store
+	joins       Joins
+	controllers Controllers
 }
 
 // Attach serves the stream of an agent until it ends, or this controller no longer leads.
@@ -40,7 +41,11 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	if hello == nil {
 		return api.Invalid("the first message is no Hello")
 	}
-	attached, err := leader.Attach(ctx, name, caller.Key.String(), hello)
+	controllers, err := s.controllers.Controllers(ctx)
+	if err != nil {
+		return err
+	}
+	attached, err := leader.Attach(ctx, name, caller.Key.String(), hello, addressesOf(controllers))
 	if err != nil {
 		return err
 	}

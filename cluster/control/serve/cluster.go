@@ -13,7 +13,8 @@ import (
 type clusterService struct {
 	api.UnimplementedClusterServer
 	front
-	people People
+	people      People
+	controllers Controllers
 }
 
 // People keeps the users and join tokens of a cluster.
@@ -39,10 +40,14 @@ func (s *clusterService) Status(ctx context.Context, _ *api.StatusRequest) (*api
 	if err != nil {
 		return nil, err
 	}
+	controllers, err := s.controllers.Controllers(ctx)
+	if err != nil {
+		return nil, err
+	}
 	address, settings := s.Address(), s.Settings()
 	reply := &api.StatusReply{
 		Leader: address, Version: settings.Version, Scheduler: settings.Scheduler, Launches: map[string]uint32{},
-		Controllers: []*api.Controller{{Address: address, Leads: true, Version: settings.Version}},
+		Controllers: controllerViews(controllers, address),
 		Caller:      &api.Caller{Name: caller.Name, Account: caller.Account, Role: string(caller.Role)},
 		Epoch:       uint64(leader.Epoch()),
 	}

@@ -25,6 +25,8 @@ type Parts struct {
 	People  People
 	Joins   Joins
 	Code    *code.Store
+	// Controllers knows the other controllers.
+	Controllers Controllers
 }
 
 // Services are the services of a controller, for gRPC and for gateways.
@@ -38,8 +40,8 @@ type Services struct {
 func New(c *control.Controller, p Parts) Services {
 	return Services{
 		Launches: &launches{front: front{c, p.Callers}, code: p.Code},
-		Cluster:  &clusterService{front: front{c, p.Callers}, people: p.People},
-		Agents:   &agents{front: front{c, p.Callers}, code: p.Code, joins: p.Joins},
+		Cluster:  &clusterService{front: front{c, p.Callers}, people: p.People, controllers: p.Controllers},
+		Agents:   &agents{front: front{c, p.Callers}, code: p.Code, joins: p.Joins, controllers: p.Controllers},
 	}
 }
 

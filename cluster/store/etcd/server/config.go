@@ -21,7 +21,7 @@ type Config struct {
 	// DataDir is made if it is not there. It needs a disk that is fast to synchronize.
 	DataDir string
 	// Socket is the path of the unix socket for clients of this machine; without one it is SocketName
-	// in DataDir, unless there are Members.
+	// in DataDir, unless there are Members with a ClientURL.
 	Socket string
 	// Members is nil for an etcd that is alone.
 	Members *Members
@@ -35,7 +35,7 @@ type Config struct {
 type Members struct {
 	// PeerURLs are where the members reach each other, by their names: https://HOST:PORT.
 	PeerURLs map[string]string
-	// ClientURL is where clients reach this member: https://HOST:PORT.
+	// ClientURL is where clients reach this member: https://HOST:PORT. Empty: only by its socket.
 	ClientURL string
 	// ListenPeer and ListenClient are the addresses to listen at, IP:PORT. Without them they are taken
 	// from the URLs, which must have IPs then.
@@ -66,7 +66,7 @@ const httpName = "http.sock"
 
 // withDefaults returns the configuration with all fields set.
 func (c Config) withDefaults() Config {
-	if c.Socket == "" && c.Members == nil {
+	if c.Socket == "" && (c.Members == nil || c.Members.ClientURL == "") {
 		c.Socket = filepath.Join(c.DataDir, SocketName)
 	}
 	if c.QuotaBytes == 0 {

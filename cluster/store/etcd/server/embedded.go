@@ -80,13 +80,15 @@ func (m *Members) configure(name string, e *embed.Config) error {
 	if err != nil {
 		return err
 	}
-	client, listenClient, err := addresses(m.ClientURL, m.ListenClient)
-	if err != nil {
-		return err
-	}
 	e.AdvertisePeerUrls, e.ListenPeerUrls = []url.URL{peer}, []url.URL{listenPeer}
-	e.AdvertiseClientUrls = []url.URL{client} // not the socket, which other machines do not have
-	e.ListenClientUrls = append(e.ListenClientUrls, listenClient)
+	if m.ClientURL != "" {
+		client, listenClient, err := addresses(m.ClientURL, m.ListenClient)
+		if err != nil {
+			return err
+		}
+		e.AdvertiseClientUrls = []url.URL{client} // not the socket, which other machines do not have
+		e.ListenClientUrls = append(e.ListenClientUrls, listenClient)
+	}
 	e.InitialCluster = Config{Members: m}.initialCluster()
 	if m.Join {
 		e.ClusterState = embed.ClusterStateFlagExisting

@@ -1,0 +1,31 @@
+package serve
+
+import (
+	"context"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/record"
+)
+
+// Controllers knows the controllers of the cluster, of which one leads.
+type Controllers interface {
+	Controllers(ctx context.Context) ([]record.Controller, error)
+}
+
+// addressesOf returns where controllers are reached.
+func addressesOf(all []record.Controller) (addresses []string) {
+	for _, each := range all {
+		addresses = append(addresses, each.Address)
+	}
+	return addresses
+}
+
+// controllerViews converts controllers to messages.
+func controllerViews(all []record.Controller, leader string) (views []*api.Controller) {
+	for _, each := range all {
+		views = append(views, &api.Controller{
+			Name: each.Name, Address: each.Address, Version: each.Version, Leads: each.Address == leader,
+		})
+	}
+	return views
+}

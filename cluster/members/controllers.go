@@ -1,0 +1,71 @@
+package members
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/cluster/store"
+)
+
+// register writes what this controller says of itself, over what one of its name has said before.
+// A list of peers is all controllers that there are: records of others are removed.
+func register(ctx context.Context, objects store.Store, self record.Controller, peers []string) error {
+	all, _, err := objects.List(ctx, record.ControllerPrefix)
+	if err != nil {
+		return fmt.Errorf("list the controllers: %w", err)
+	}
+	before := store.New
+	for _, object := range all {
+		name := record.ControllerName(object.Key)
+		switch {
+		case name == self.Name:
+			before = object.Revision
+		case len(peers) > 0 && !slices.Contains(peers, name):
+			if err := objects.Delete(ctx, store.Write{Key: object.Key, Replaces: object.Revision}); err != nil {
+				return fmt.Errorf("forget controller %s: %w", name, err)
+			}
+		}
+	}
+	write := store.Write{Key: record.ControllerKey(self.Name), Value: self.Encode(), Replaces: before}
+	if _, err := objects.Put(ctx, write); err != nil {
+		return fmt.Errorf("tell of this controller: %w", err)
+	}
+	return nil
+}
+
+// Controllers returns the controllers of the cluster, by name. Some may not run now.
+func (m *Members) Controllers(ctx context.Context) ([]record.Controller, error) {
+	objects, _, err := m.store.List(ctx, record.ControllerPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list the controllers: %w", err)
+	}
+	all := map[string]record.Controller{m.self.Name: m.self}
+	for _, object := range objects {
+		c, err := record.DecodeController(object.Value)
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", object.Key, err)
+		}
+		all[c.Name] = c
+	}
+	var sorted []record.Controller
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		sorted = append(sorted, all[name])
+	}
+	return sorted, nil
+}
+
+// addresses returns where the controllers are reached. Without an answer of the store it is only
+// this one.
+func (m *Members) addresses(ctx context.Context) (addresses []string) {
+	all, err := m.Controllers(ctx)
+	if err != nil {
+		return []string{m.self.Address}
+	}
+	for _, each := range all {
+		addresses = append(addresses, each.Address)
+	}
+	return addresses
+}
