@@ -28,8 +28,8 @@ func TestControllerDies(t *testing.T) {
 	s := newSite(t, 2, 1)
 	id := s.launch(shell("while :; do echo tick; sleep 0.1; done", 2, 1))
 	before := s.awaitRunning(id)
-	s.controller.Kill()
-	s.controller.Start()
+	s.controllers[0].Kill()
+	s.controllers[0].Start()
 	s.awaitNodes(2)
 	after := s.awaitRunning(id)
 	for i, r := range after.GetReplicas() {

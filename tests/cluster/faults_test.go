@@ -15,30 +15,38 @@ import (
 )
 
 // TestFaults: whatever dies, stands still or is cut off, at random moments under a stream of
-// launches: each launch ends as it says, no process runs twice at once, no GPU has two owners, and
-// nothing is left. FAULTS says how many things happen, FAULTS_SEED repeats a test.
+// launches, with one controller and with three: each launch ends as it says, no process runs twice
+// at once, no GPU has two owners, and nothing is left. FAULTS says how many things happen,
+// FAULTS_SEED repeats a test.
 func TestFaults(t *testing.T) {
-	count, seed := number(t, "FAULTS", 12), uint64(number(t, "FAULTS_SEED", int(rand.Uint32())))
-	t.Logf("FAULTS=%d FAULTS_SEED=%d", count, seed)
-	s := newStorm(newSite(t, 3, 2), seed)
-	for range count {
-		s.pass()
+	for _, controllers := range []int{1, 3} {
+		t.Run(strconv.Itoa(controllers), func(t *testing.T) {
+			count, seed := number(t, "FAULTS", 8), uint64(number(t, "FAULTS_SEED", int(rand.Uint32())))
+			t.Logf("FAULTS=%d FAULTS_SEED=%d", count, seed)
+			s := newStorm(newSiteOf(t, 3, controllers, 2), seed)
+			for range count {
+				s.pass()
+			}
+			s.awaitNodes(len(s.hosts))
+			s.check(s.settle())
+		})
 	}
-	s.awaitNodes(len(s.hosts))
-	all := s.settle()
-	for _, each := range all {
-		checkEnd(t, each)
-	}
-	s.checkNothingIsLeft()
+}
+
+// check checks what has become of all launches.
+func (s *storm) check(all []*api.Launch) {
+	s.Helper()
 	whole := map[string]bool{}
 	for _, each := range all {
+		checkEnd(s.T, each)
 		whole[each.GetId()] = s.restartsWhole(each)
 	}
-	h := history{T: t, said: readTestimonies(t, s.records), standstills: s.standstills}
+	s.checkNothingIsLeft()
+	h := history{T: s.T, said: readTestimonies(s.T, s.records), standstills: s.standstills}
 	h.check(whole)
-	t.Logf("%d launches", len(all))
+	s.Logf("%d launches", len(all))
 	if len(all) == 0 || len(h.said) == 0 {
-		t.Error("nothing ran")
+		s.Error("nothing ran")
 	}
 }
 
@@ -60,7 +68,7 @@ func number(t *testing.T, variable string, otherwise int) int {
 func (s *storm) settle() (all []*api.Launch) {
 	s.Helper()
 	stopped := map[string]bool{}
-	for deadline := time.Now().Add(4 * harness.Patience); ; time.Sleep(50 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * harness.Patience); ; time.Sleep(50 * time.Millisecond) {
 		reply, err := s.launches.List(s.Context(), &api.ListRequest{Ended: true})
 		if err != nil {
 			s.Fatal(err)

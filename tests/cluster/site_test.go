@@ -4,15 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"testing"
 	"time"
-
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -20,15 +16,15 @@ import (
 	"github.com/phos-gpu/phos/tests/hosts"
 )
 
-// site is a cluster: a controller on the first host, and an agent with phosd on each.
+// site is a cluster: a controller on each of the first hosts, and an agent with phosd on all.
 type site struct {
 	*testing.T
-	hosts      []*hosts.Host
-	controller *hosts.Daemon
-	agents     []*hosts.Daemon
-	phosds     []*hosts.Daemon
-	launches   api.LaunchesClient
-	cluster    api.ClusterClient
+	hosts       []*hosts.Host
+	controllers []*hosts.Daemon
+	agents      []*hosts.Daemon
+	phosds      []*hosts.Daemon
+	launches    api.LaunchesClient
+	cluster     api.ClusterClient
 }
 
 // settings are short times, so that a test need not wait for minutes.
@@ -43,23 +39,34 @@ grace = "2s"
 // fence is fence_after, and a little more.
 const fence = 6 * time.Second
 
-// newSite starts a cluster with a number of software GPUs on each of its hosts.
+// newSite starts a cluster of one controller, with a number of software GPUs on each of its hosts.
 func newSite(t *testing.T, count, gpus int) *site {
+	t.Helper()
+	return newSiteOf(t, count, 1, gpus)
+}
+
+// newSiteOf starts a cluster of some controllers.
+func newSiteOf(t *testing.T, count, controllers, gpus int) *site {
 	t.Helper()
 	harness.Need(t, "build", harness.Built())
 	s := &site{T: t, hosts: hosts.New(t, count, hosts.Options{})}
-	first := s.hosts[0]
-	s.write(first, "/etc/phos/controller.toml", settings)
-	s.controller = first.Daemon(hosts.Daemon{
-		Name: "controller", ReadyFD: true,
-		Arguments: []string{filepath.Join(harness.Bin(), "phos-controller"), "--log-level=debug"},
-	})
-	s.connect()
+	s.startControllers(controllers)
 	for _, h := range s.hosts {
 		s.join(h, gpus)
 	}
 	s.awaitNodes(count)
 	return s
+}
+
+// boot boots a host, and starts its daemons.
+func (s *site) boot(i int) {
+	s.Helper()
+	s.hosts[i].Boot()
+	if i < len(s.controllers) {
+		s.controllers[i].Start()
+	}
+	s.phosds[i].Start()
+	s.agents[i].Start()
 }
 
 // write writes a file on a host.
@@ -73,24 +80,6 @@ func (s *site) write(h *hosts.Host, path, text string) {
 	}); err != nil {
 		s.Fatal(err)
 	}
-}
-
-// connect connects to the controller's socket, as root of its host.
-func (s *site) connect() {
-	s.Helper()
-	conn, err := grpc.NewClient("passthrough:///controller", grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) {
-			return s.hosts[0].Dial(ctx, "unix", api.ControllerSocket)
-		}))
-	if err != nil {
-		s.Fatal(err)
-	}
-	s.Cleanup(func() { _ = conn.Close() })
-	s.launches, s.cluster = api.NewLaunchesClient(conn), api.NewClusterClient(conn)
-	harness.Eventually(s.T, "the controller leads", func() bool {
-		_, err := s.cluster.Status(s.Context(), &api.StatusRequest{})
-		return err == nil
-	})
 }
 
 // join makes a host a node, with phosd and an agent.

@@ -57,13 +57,15 @@ type fault struct {
 }
 
 var faults = []fault{
-	{"the controller is killed", func(s *storm, _ int) func() {
-		s.controller.Kill()
-		return s.controller.Start
+	{"a controller is killed", func(s *storm, i int) func() {
+		c := s.controllers[i%len(s.controllers)]
+		c.Kill()
+		return c.Start
 	}},
-	{"the controller stands still", func(s *storm, _ int) func() {
-		s.controller.Signal(syscall.SIGSTOP)
-		return func() { s.controller.Signal(syscall.SIGCONT) }
+	{"a controller stands still", func(s *storm, i int) func() {
+		c := s.controllers[i%len(s.controllers)]
+		c.Signal(syscall.SIGSTOP)
+		return func() { c.Signal(syscall.SIGCONT) }
 	}},
 	{"the agent is killed", func(s *storm, i int) func() {
 		s.agents[i].Kill()
@@ -101,16 +103,6 @@ func cut(direction hosts.Direction) func(*storm, int) func() {
 	}
 }
 
-// boot boots a host, and starts its daemons.
-func (s *storm) boot(i int) {
-	s.hosts[i].Boot()
-	if i == 0 {
-		s.controller.Start()
-	}
-	s.phosds[i].Start()
-	s.agents[i].Start()
-}
-
 // pass lets one thing happen for a while, which may be longer than nodes have to renew their leases,
 // while launches are submitted.
 func (s *storm) pass() {
@@ -130,8 +122,8 @@ func (s *storm) pass() {
 	s.submit()
 }
 
-// submit submits a launch of a random shape. There may be no controller that answers. The
-// name says how the launch shall end.
+// submit submits a launch of a random shape, whose name says how it shall end. There may be no
+// controller that answers.
 func (s *storm) submit() {
 	s.Helper()
 	fate := []string{"completes", "completes", "fails", "recovers", "lasts"}[s.random.IntN(5)]
