@@ -123,8 +123,8 @@ func (s *site) leader() int {
 	return 0
 }
 
-// TestLeaderDies: the host of the controller that leads loses its power. Another one leads; what runs
-// elsewhere does not notice, and what is launched then runs.
+// TestLeaderDies: the host of the controller that leads loses its power. Another one leads; what
+// runs elsewhere does not notice, and what is launched then runs.
 func TestLeaderDies(t *testing.T) {
 	s := newSiteOf(t, 3, 3, 1)
 	for range 2 {
