@@ -103,8 +103,8 @@ func cut(direction hosts.Direction) func(*storm, int) func() {
 	}
 }
 
-// pass lets one thing happen for a while, which may be longer than nodes have to renew their leases,
-// while launches are submitted.
+// pass lets one thing happen for a while, which may be longer than nodes have to renew their
+// leases, while launches are submitted.
 func (s *storm) pass() {
 	s.Helper()
 	what, i := faults[s.random.IntN(len(faults))], s.random.IntN(len(s.hosts))
