@@ -13,8 +13,9 @@ import (
 const (
 	// DefaultPrefix is where phos keeps its keys. Its last part is the version of the format.
 	DefaultPrefix = "/phos/v1"
-	// DefaultLease is how long a leadership lasts without a renewal.
-	DefaultLease = 5 * time.Second
+	// DefaultLease is how long a leadership lasts without a renewal. When the machine of the leader
+	// dies, etcd needs up to 2 s to elect a leader of its own, and counts the lease from then.
+	DefaultLease = 3 * time.Second
 	// DefaultTimeout is the time limit of a request.
 	DefaultTimeout = 5 * time.Second
 	// minLease is the shortest lease: etcd counts in seconds.
