@@ -17,7 +17,6 @@ import (
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/control"
-	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/serve"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/local"
@@ -104,17 +103,19 @@ func (k *controller) lead(
 	if k.members, err = k.openMembers(ctx); err != nil {
 		return err
 	}
-	kept, err := code.NewStore(filepath.Join(k.config.Controller.StateDir, "code"))
+	holder, err := k.certificates(ctx)
+	if err != nil {
+		return err
+	}
+	copies, err := k.openCode(holder)
 	if err != nil {
 		return err
 	}
 	leading := control.NewController(k.objects, k.settings, k.address, k.log)
 	services := serve.New(leading, serve.Parts{
-		Callers: k.members, People: k.members, Joins: k.members, Code: kept, Controllers: k.members,
+		Callers: k.members, People: k.members, Joins: k.members, Controllers: k.members, Code: copies,
 	})
-	if err := k.serveNetwork(ctx, services, listener, fail); err != nil {
-		return err
-	}
+	k.serveNetwork(holder, services, listener, fail)
 	socket, err := k.serveSocket(services, fail)
 	if err != nil {
 		return err
@@ -137,23 +138,23 @@ func (k *controller) openMembers(ctx context.Context) (*members.Members, error) 
 	return members.Open(ctx, k.objects, self, slices.Collect(maps.Keys(k.config.Store.Peers)))
 }
 
-// serveNetwork serves nodes and people by TLS.
-func (k *controller) serveNetwork(
-	ctx context.Context, services serve.Services, listener net.Listener, fail context.CancelCauseFunc,
-) error {
+// certificates returns how this controller shows itself.
+func (k *controller) certificates(ctx context.Context) (*channel.Holder, error) {
 	names, err := k.names()
 	if err != nil {
-		return err
+		return nil, err
 	}
-	holder, err := k.members.Certificates(ctx, k.name, names)
-	if err != nil {
-		return err
-	}
+	return k.members.Certificates(ctx, k.name, names)
+}
+
+// serveNetwork serves nodes and people by TLS.
+func (k *controller) serveNetwork(
+	holder *channel.Holder, services serve.Services, listener net.Listener, fail context.CancelCauseFunc,
+) {
 	tls := grpc.Creds(credentials.NewTLS(channel.Server(holder, time.Now)))
 	network := grpc.NewServer(append(serve.ServerOptions(k.log), tls)...)
 	services.Register(network, true)
 	k.serve(network, listener, fail)
-	return nil
 }
 
 // serveSocket serves people of this machine, and returns the path.

@@ -55,8 +55,8 @@ func (c *storeConfig) check(name string) error {
 // path returns a file of the certificates.
 func (c *storeConfig) path(name string) string { return filepath.Join(c.Certificates, name) }
 
-// members returns the place of a controller among its peers; nil: it has none.
-func (c *storeConfig) members(name string) *server.Members {
+// members returns the etcds of the peers; nil: there are none.
+func (c *storeConfig) members() *server.Members {
 	if len(c.Peers) == 0 {
 		return nil
 	}
@@ -107,7 +107,7 @@ func (k *controller) startStore(ctx context.Context, client *etcd.Config) (faili
 		k.log.Info("waiting for most of the peers", "peers", peers)
 	}
 	running, err := server.Start(ctx, server.Config{
-		Cluster: "phos", Name: k.name, DataDir: dir, Log: k.log, Members: k.config.Store.members(k.name),
+		Cluster: "phos", Name: k.name, DataDir: dir, Log: k.log, Members: k.config.Store.members(),
 	})
 	if err != nil {
 		return nil, err

@@ -25,7 +25,7 @@ func TestPeers(t *testing.T) {
 	if err := c.Store.check("b"); err != nil || c.Store.Peers["c"] != "fd00::3" {
 		t.Errorf("got %+v, %v", c.Store, err)
 	}
-	urls := c.Store.members("a").PeerURLs
+	urls := c.Store.members().PeerURLs
 	if urls["a"] != "https://10.0.0.1:7412" || urls["c"] != "https://[fd00::3]:7412" {
 		t.Errorf("got %v", urls)
 	}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync/atomic"
@@ -16,6 +17,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 	"google.golang.org/grpc/status"
 
+	"github.com/phos-gpu/phos/cli/cluster/code"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/hosts"
@@ -123,12 +125,31 @@ func (s *site) leader() int {
 	return 0
 }
 
+// sendCode sends a directory with one file to the controller that leads.
+func (s *site) sendCode(text string) *api.CodeRef {
+	s.Helper()
+	dir := s.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "message"), []byte(text+"\n"), 0o644); err != nil {
+		s.Fatal(err)
+	}
+	packed, err := code.Pack(s.Context(), dir, 1<<20)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if sent, err := code.Send(s.Context(), s.launches, packed); err != nil || !sent {
+		s.Fatal(sent, err)
+	}
+	return packed.Ref()
+}
+
 // TestLeaderDies: the host of the controller that leads loses its power. Another one leads; what
-// runs elsewhere does not notice, and what is launched then runs.
+// runs elsewhere does not notice, and what is launched then runs, with code that only the controller
+// that died was sent.
 func TestLeaderDies(t *testing.T) {
 	s := newSiteOf(t, 3, 3, 1)
-	for range 2 {
+	for i := range 2 {
 		leader := s.leader()
+		ref := s.sendCode(fmt.Sprintf("text %d", i))
 		spec := shell("while :; do echo tick; sleep 0.1; done", 2, 1)
 		for i, h := range s.hosts {
 			if i != leader {
@@ -149,8 +170,12 @@ func TestLeaderDies(t *testing.T) {
 			}
 		}
 		s.stop(id)
-		if got := s.await(s.launch(shell("true", 1, 1)), "ended"); got.GetResult() != "completed" {
+		next := s.launchCode(shell("cat message", 1, 1), ref)
+		if got := s.await(next, "ended"); got.GetResult() != "completed" {
 			t.Errorf("a launch after that is %s: %s", got.GetResult(), got.GetReason())
+		}
+		if text := s.logs(next); text != fmt.Sprintf("text %d\n", i) {
+			t.Errorf("its log is %q", text)
 		}
 		s.boot(leader)
 		s.awaitNodes(3)

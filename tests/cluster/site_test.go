@@ -32,12 +32,12 @@ const settings = `[controller]
 lease = "1s"
 [nodes]
 lease = "1s"
-fence_after = "5s"
+fence_after = "8s"
 grace = "2s"
 `
 
 // fence is fence_after, and a little more.
-const fence = 6 * time.Second
+const fence = 9 * time.Second
 
 // newSite starts a cluster of one controller, with a number of software GPUs on each of its hosts.
 func newSite(t *testing.T, count, gpus int) *site {
@@ -125,14 +125,20 @@ func shell(script string, replicas, gpus int) launch.Spec {
 	}}}
 }
 
-// launch submits a launch and returns its id.
+// launch submits a launch without code, and returns its id.
 func (s *site) launch(spec launch.Spec) string {
+	s.Helper()
+	return s.launchCode(spec, nil)
+}
+
+// launchCode submits a launch, and returns its id.
+func (s *site) launchCode(spec launch.Spec, ref *api.CodeRef) string {
 	s.Helper()
 	text, err := json.Marshal(spec)
 	if err != nil {
 		s.Fatal(err)
 	}
-	reply, err := s.launches.Create(s.Context(), &api.CreateRequest{Spec: text})
+	reply, err := s.launches.Create(s.Context(), &api.CreateRequest{Spec: text, Code: ref})
 	if err != nil {
 		s.Fatal(err)
 	}

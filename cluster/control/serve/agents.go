@@ -16,7 +16,7 @@ import (
 type agents struct {
 	api.UnimplementedAgentsServer
 	front
-	code        *code.Store
+	code        *code.Copies
 	joins       Joins
 	controllers Controllers
 }
@@ -117,10 +117,21 @@ func (s *agents) Answer(stream api.Agents_AnswerServer) error {
 	}
 }
 
-// GetCode sends packed code to an agent that has an order with it.
+// GetCode sends packed code to an agent that has an order with it, or to another controller. For an
+// agent, code that this controller lacks is got from the others first.
 func (s *agents) GetCode(ref *api.CodeRef, stream api.Agents_GetCodeServer) error {
-	if _, err := s.node(stream.Context()); err != nil {
+	ctx := stream.Context()
+	caller, err := s.callers.Of(ctx)
+	if err != nil {
 		return err
+	}
+	if caller.Kind != identity.Controller {
+		if _, err := s.node(ctx); err != nil {
+			return err
+		}
+		if err := s.code.Fetch(ctx, ref); err != nil {
+			return err
+		}
 	}
 	return s.code.Send(ref, func(data []byte) error { return stream.Send(&api.CodePart{Data: data}) })
 }

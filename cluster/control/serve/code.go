@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/record"
 )
 
@@ -16,21 +17,38 @@ func (s *launches) FindCode(ctx context.Context, ref *api.CodeRef) (*api.FindCod
 	return &api.FindCodeReply{Found: s.code.Has(ref)}, nil
 }
 
-// SendCode keeps a packed directory.
+// SendCode keeps a packed directory on most controllers. The leader sends it to the others.
 func (s *launches) SendCode(stream api.Launches_SendCodeServer) error {
-	if _, _, err := s.asked(stream.Context()); err != nil {
-		return err
-	}
-	first, err := stream.Recv()
+	caller, err := s.callers.Of(stream.Context())
 	if err != nil {
 		return err
 	}
+	copied := caller.Kind == identity.Controller
+	if _, err := s.Leading(stream.Context()); err != nil && !copied {
+		return err
+	}
+	ref, err := s.receiveCode(stream)
+	if err == nil && !copied {
+		err = s.code.Spread(stream.Context(), ref)
+	}
+	if err != nil {
+		return err
+	}
+	return stream.SendAndClose(ref)
+}
+
+// receiveCode keeps what a stream sends, and returns its name.
+func (s *launches) receiveCode(stream api.Launches_SendCodeServer) (*api.CodeRef, error) {
+	first, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
 	ref := first.GetRef()
 	if ref == nil {
-		return api.Invalid("the first part of code does not name its hash")
+		return nil, api.Invalid("the first part of code does not name its hash")
 	}
 	part := first.GetData()
-	err = s.code.Receive(ref, func() ([]byte, error) {
+	return ref, s.code.Receive(ref, func() ([]byte, error) {
 		if part != nil {
 			data := part
 			part = nil
@@ -39,10 +57,6 @@ func (s *launches) SendCode(stream api.Launches_SendCodeServer) error {
 		next, err := stream.Recv()
 		return next.GetData(), err
 	})
-	if err != nil {
-		return err
-	}
-	return stream.SendAndClose(ref)
 }
 
 // codeOf converts the name of packed code of a message.

@@ -16,7 +16,7 @@ import (
 type launches struct {
 	api.UnimplementedLaunchesServer
 	front
-	code *code.Store
+	code *code.Copies
 }
 
 // Create checks a launch and queues it.

@@ -24,7 +24,7 @@ type Parts struct {
 	Callers Callers
 	People  People
 	Joins   Joins
-	Code    *code.Store
+	Code    *code.Copies
 	// Controllers knows the other controllers.
 	Controllers Controllers
 }
