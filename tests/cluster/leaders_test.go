@@ -143,8 +143,8 @@ func (s *site) sendCode(text string) *api.CodeRef {
 }
 
 // TestLeaderDies: the host of the controller that leads loses its power. Another one leads; what
-// runs elsewhere does not notice, and what is launched then runs, with code that only the controller
-// that died was sent.
+// runs elsewhere does not notice, and what is launched then runs, with code that only the
+// controller that died was sent.
 func TestLeaderDies(t *testing.T) {
 	s := newSiteOf(t, 3, 3, 1)
 	for i := range 2 {
