@@ -70,11 +70,17 @@ func testPolicies() (scheduler.Policies, error) {
 // lead begins a leadership.
 func (w *world) lead() {
 	w.Helper()
+	w.leadOn(w.objects)
+}
+
+// leadOn begins a leadership of a controller with a store of its own.
+func (w *world) leadOn(objects store.Store) {
+	w.Helper()
 	leadership, err := w.objects.Campaign(w.Context(), "here")
 	if err != nil {
 		w.Fatal(err)
 	}
-	leader, err := NewLeader(w.Context(), w.objects, leadership, w.config, slog.New(slog.NewTextHandler(w.Output(), nil)))
+	leader, err := NewLeader(w.Context(), objects, leadership, w.config, slog.New(slog.NewTextHandler(w.Output(), nil)))
 	if err != nil {
 		w.Fatal(err)
 	}
