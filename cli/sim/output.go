@@ -145,24 +145,24 @@ func printJSON(to io.Writer, value any) error {
 	return encoder.Encode(value)
 }
 
-// barDelay is how long work takes before a progress bar appears.
-const barDelay = time.Second
-
 // bar shows the progress of long work: by simulated time if its end is known, else by the number of
 // jobs that have ended.
 type bar struct {
 	shown *terminal.Bar
-	began time.Time
 	end   time.Duration // 0 if unknown
 }
 
-// newBar shows simulated seconds, or jobs if end is 0.
+// newBar returns a bar for a simulation that ends at a time; 0 if that is unknown.
 func (o *output) newBar(to verb.Streams, end time.Duration) *bar {
-	unit := "jobs"
+	return &bar{terminal.NewLateCounter(to.Err, unitOf(end)), end}
+}
+
+// unitOf returns what a bar counts: simulated seconds, or jobs if end is 0.
+func unitOf(end time.Duration) string {
 	if end > 0 {
-		unit = "simulated s"
+		return "simulated s"
 	}
-	return &bar{terminal.NewCounter(to.Err, unit), time.Now(), end}
+	return "jobs"
 }
 
 // progress returns a callback that updates the bar.
@@ -171,9 +171,7 @@ func (b *bar) progress(phase string) progress {
 		if b.end > 0 {
 			ended, total = int(now/time.Second), int(b.end/time.Second)
 		}
-		if time.Since(b.began) > barDelay {
-			b.shown.Step(phase, uint64(ended), uint64(total))
-		}
+		b.shown.Step(phase, uint64(ended), uint64(total))
 	}
 }
 

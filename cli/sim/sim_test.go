@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
@@ -433,8 +434,8 @@ func TestBar(t *testing.T) {
 		99 * time.Second: "simulate: 60 of 99 simulated s\n",
 	} {
 		var shown bytes.Buffer
-		b := (&output{}).newBar(verb.Streams{Err: &shown}, (&settings{until: until}).end(jobs))
-		b.began = b.began.Add(-2 * barDelay)
+		end := (&settings{until: until}).end(jobs)
+		b := &bar{terminal.NewCounter(&shown, unitOf(end)), end}
 		if b.progress("simulate")(1, 2, 60*time.Second); shown.String() != want {
 			t.Errorf("until %v: %q, want %q", until, shown.String(), want)
 		}

@@ -19,6 +19,8 @@ const (
 	barEvery  = 100 * time.Millisecond
 	lineEvery = 2 * time.Second
 	barCells  = 24
+	// lateBy is how long work takes before a late bar appears.
+	lateBy = time.Second
 )
 
 // Bar shows progress: as a bar on a terminal, as a line every few seconds elsewhere. Several
@@ -28,6 +30,7 @@ type Bar struct {
 	animated bool
 	unit     string // empty: bytes
 	now      func() time.Time
+	from     time.Time // nothing is shown before
 
 	mu         sync.Mutex // guards all below
 	phase      string
@@ -61,12 +64,22 @@ func NewCounter(to io.Writer, unit string) *Bar {
 	return b
 }
 
+// NewLateCounter returns a counter that appears only for work that takes some time.
+func NewLateCounter(to io.Writer, unit string) *Bar {
+	b := NewCounter(to, unit)
+	b.from = b.now().Add(lateBy)
+	return b
+}
+
 // Step shows the progress of a phase. A total of 0 is unknown. Phases may overlap. Of lines, those
 // of a phase end when the next phase begins; a bar shows whichever phase made progress.
 func (b *Bar) Step(phase string, done, total uint64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	now := b.now()
+	if now.Before(b.from) {
+		return
+	}
 	first, again := b.phases[phase]
 	if !again {
 		b.printLast()

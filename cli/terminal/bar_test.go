@@ -65,3 +65,18 @@ func TestBar(t *testing.T) {
 		})
 	}
 }
+
+// TestLateCounter: short work shows nothing, longer work from then on.
+func TestLateCounter(t *testing.T) {
+	var out bytes.Buffer
+	bar := NewLateCounter(&out, "jobs")
+	now := bar.from.Add(-time.Nanosecond)
+	bar.now = func() time.Time { return now }
+	if bar.Step("work", 1, 3); out.Len() > 0 {
+		t.Errorf("%q is shown at once", out.String())
+	}
+	now = bar.from
+	if bar.Step("work", 2, 3); out.String() != "work: 2 of 3 jobs\n" {
+		t.Errorf("got %q", out.String())
+	}
+}
