@@ -20,12 +20,8 @@ func makeVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 	s.flags(flags)
 	s.batchFlag(flags)
 	out.flags(flags, "the pipelines and their nodes")
-	return func(_ context.Context, to verb.Streams, _ []string) error {
-		p, spec, err := s.load()
-		if err != nil {
-			return err
-		}
-		plan, err := instance.Make(p, spec)
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
+		plan, err := s.make(ctx, to)
 		if err != nil {
 			return err
 		}

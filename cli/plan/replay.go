@@ -11,7 +11,6 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/pipeline"
-	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 	"github.com/phos-gpu/phos/cluster/pipeline/replay"
 )
 
@@ -56,10 +55,10 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 	)
 	flags.DurationVar(&r.costs.Restart, "restart", time.Minute, "`TIME` to start from a checkpoint (with --profile)")
 	r.output.flags(flags, "")
-	return func(_ context.Context, to verb.Streams, _ []string) error { return r.run(to) }
+	return func(ctx context.Context, to verb.Streams, _ []string) error { return r.run(ctx, to) }
 }
 
-func (r *replayFlags) run(to verb.Streams) error {
+func (r *replayFlags) run(ctx context.Context, to verb.Streams) error {
 	if r.trace == "" {
 		return &verb.UsageError{Text: "--trace is missing; generate one with: pos_cli plan trace"}
 	}
@@ -78,7 +77,7 @@ func (r *replayFlags) run(to verb.Streams) error {
 	if r.throughput != "" {
 		return r.measured(to, events)
 	}
-	return r.planned(to, events)
+	return r.planned(ctx, to, events)
 }
 
 // readFile reads a file with a reader of its format.
@@ -179,22 +178,18 @@ type plannedView struct {
 }
 
 // planned replays by planning.
-func (r *replayFlags) planned(to verb.Streams, events []replay.Event) error {
-	p, spec, err := r.load()
-	if err != nil {
-		return err
-	}
-	plan, err := instance.Make(p, spec)
+func (r *replayFlags) planned(ctx context.Context, to verb.Streams, events []replay.Event) error {
+	plan, err := r.make(ctx, to)
 	if err != nil {
 		return err
 	}
 	r.costs.Pause, r.costs.BytesPerSecond = r.pause, int64(r.bandwidth)
-	out, err := replay.Planned{Plan: plan, Trace: events, Costs: r.costs}.Replay()
+	out, err := replay.Planned{Plan: plan, Trace: events, Costs: r.costs}.Replay(ctx)
 	if err != nil {
-		return fmt.Errorf("%s: %w", r.trace, err)
+		return interrupted(fmt.Errorf("%s: %w", r.trace, err))
 	}
 	if r.samples == 0 {
-		r.samples = int64(spec.Microbatches)
+		r.samples = int64(plan.Spec.Microbatches)
 	}
 	rate := float64(int64(out.Steps)*r.samples) / max(out.End.Seconds(), 1e-9)
 	if r.json {

@@ -36,11 +36,11 @@ func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []st
 	s.flags(flags)
 	out.flags(flags, "the largest template's iteration, stages over time")
 	flags.StringVar(&compat, "compat", "", "`PLANNER` to reproduce: oobleck has a recursive search, which is not exact")
-	return func(_ context.Context, to verb.Streams, _ []string) error {
+	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		if compat != "" && compat != "oobleck" {
 			return &verb.UsageError{Text: fmt.Sprintf("--compat %q: want oobleck", compat)}
 		}
-		plan, err := s.templates(compat)
+		plan, err := s.templates(ctx, to, compat)
 		if err != nil {
 			return err
 		}
@@ -59,13 +59,15 @@ func templatesVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []st
 }
 
 // templates returns the templates of the exact search, or of Oobleck's.
-func (s *settings) templates(compat string) (*pipeline.Plan, error) {
+func (s *settings) templates(ctx context.Context, to verb.Streams, compat string) (*pipeline.Plan, error) {
 	p, spec, err := s.load()
 	if err != nil {
 		return nil, err
 	}
-	plan, err := instance.Templates(p, spec)
-	if err != nil || compat == "" {
+	bar := newBar(to)
+	plan, err := instance.Templates(ctx, p, spec, bar.progress)
+	bar.close()
+	if err = interrupted(err); err != nil || compat == "" {
 		return plan, err
 	}
 	r := template.Recursive{Profile: p, GPUsPerNode: spec.GPUsPerNode}

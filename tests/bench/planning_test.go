@@ -1,6 +1,7 @@
 package bench
 
 import (
+	"context"
 	"fmt"
 	"math/rand"
 	"testing"
@@ -57,12 +58,12 @@ func layersOf(t *testing.T, n int) *pipeline.Profile {
 
 // measurePlanning times templates, plans and recoveries, each as the median of several runs.
 func measurePlanning(t *testing.T, b *bench) (rows []row) {
-	model := layersOf(t, 96)
+	ctx, model := context.Background(), layersOf(t, 96)
 	search := template.Search{Profile: model, GPUsPerNode: 1}
 	spec := pipeline.Spec{Nodes: 1000, GPUsPerNode: 1, GPUMemoryBytes: 24e9, Faults: 3, Microbatches: 8192}
 	var plan *pipeline.Plan
-	templates := medianMilliseconds(t, b, func() (err error) { _, err = search.Templates(1, 64); return err })
-	made := medianMilliseconds(t, b, func() (err error) { plan, err = instance.Make(model, spec); return err })
+	templates := medianMilliseconds(t, b, func() (err error) { _, err = search.Templates(ctx, 1, 64); return err })
+	made := medianMilliseconds(t, b, func() (err error) { plan, err = instance.Make(ctx, model, spec, nil); return err })
 	change := replan.Change{}
 	for i := range 10 {
 		change.Dead = append(change.Dead, cluster.NodeID(97*i+3))
@@ -78,7 +79,24 @@ func measurePlanning(t *testing.T, b *bench) (rows []row) {
 			note:  fmt.Sprintf("%d templates, %d pipelines", len(plan.Templates), len(plan.Pipelines)),
 		},
 		{name: "a recovery of 1,000 nodes", value: recovered, unit: "ms", most: 50, note: "from 10 deaths"},
+		planLarge(t),
 	}, comparePublished(t)...)
+}
+
+// planLarge times plan make for 500 layers on 64 nodes of 8 GPUs each, all sizes of pipelines
+// included.
+func planLarge(t *testing.T) row {
+	model := layersOf(t, 500)
+	spec := pipeline.Spec{Nodes: 64, GPUsPerNode: 8, GPUMemoryBytes: 80 << 30, Microbatches: 4096}
+	began := time.Now()
+	plan, err := instance.Make(context.Background(), model, spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return row{
+		name: "a plan, 500 layers, 64 nodes of 8", value: time.Since(began).Seconds(), unit: "s", most: 5,
+		note: fmt.Sprintf("%d templates", len(plan.Templates)),
+	}
 }
 
 // comparePublished compares the time of one template with the published one, which was measured on
@@ -88,8 +106,8 @@ func comparePublished(t *testing.T) (rows []row) {
 		for _, layers := range []int{24, 32, 64, 96} {
 			model := layersOf(t, layers)
 			began := time.Now()
-			if _, err := (template.Search{Profile: model, GPUsPerNode: each.gpus}).Templates(each.nodes,
-				each.nodes); err != nil {
+			if _, err := (template.Search{Profile: model, GPUsPerNode: each.gpus}).Templates(
+				context.Background(), each.nodes, each.nodes); err != nil {
 				t.Fatal(err)
 			}
 			took := time.Since(began).Seconds()

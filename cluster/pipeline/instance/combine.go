@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"context"
 	"math"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
@@ -39,6 +40,8 @@ type Problem struct {
 const (
 	firstEffort = 50_000
 	maxEffort   = 20_000_000
+	// checkEvery is after how many states a walk checks its context.
+	checkEvery = 1 << 10
 )
 
 func (p *Problem) largest() int { return p.Smallest + len(p.Lines) - 1 }
@@ -76,13 +79,13 @@ func (p *Problem) allReduce(pipelines int) int64 {
 }
 
 // Solve returns the combination with the least iteration time; nil if there is none, or none that
-// the batch can be split over.
-func (p *Problem) Solve() *Combination {
+// the batch can be split over. Once ctx is done the search ends, with any result.
+func (p *Problem) Solve(ctx context.Context) *Combination {
 	fewest, most := p.counts()
 	order := p.orderByBound(fewest, min(most, p.Microbatches))
 	best := &Combination{Time: math.MaxInt64}
 	for _, pipelines := range order {
-		if p.improve(best, pipelines, firstEffort); best.Counts != nil {
+		if p.improve(ctx, best, pipelines, firstEffort); best.Counts != nil {
 			break
 		}
 	}
@@ -91,7 +94,7 @@ func (p *Problem) Solve() *Combination {
 	for _, pipelines := range order {
 		if best.Counts == nil || p.mayFit(pipelines, best.Time-1-p.allReduce(pipelines)) {
 			var surely int64
-			effort, surely = p.improve(best, pipelines, effort)
+			effort, surely = p.improve(ctx, best, pipelines, effort)
 			best.AtLeast = min(best.AtLeast, surely)
 		}
 	}
@@ -156,11 +159,11 @@ func bisect(low, high int64, holds func(int64) bool) int64 {
 // improve searches for a faster combination of so many pipelines, for increasing time limits,
 // within an effort. It returns the remaining effort, and a lower bound of the time of all
 // combinations of so many pipelines.
-func (p *Problem) improve(best *Combination, pipelines, effort int) (left int, surely int64) {
+func (p *Problem) improve(ctx context.Context, best *Combination, pipelines, effort int) (left int, surely int64) {
 	reduce, enough := p.allReduce(pipelines), p.upperLimit()
 	limit := bisect(0, enough, func(limit int64) bool { return p.mayFit(pipelines, limit) })
-	for ; limit <= enough && limit+reduce < best.Time; limit = p.next(limit) {
-		w := p.newWalk(limit, effort-len(p.Lines)*len(p.Lines))
+	for ; limit <= enough && limit+reduce < best.Time && ctx.Err() == nil; limit = p.next(limit) {
+		w := p.newWalk(ctx, limit, effort-len(p.Lines)*len(p.Lines))
 		found := w.search(0, pipelines, p.Nodes, 0)
 		effort = w.effort
 		if found {
@@ -186,6 +189,7 @@ func (p *Problem) next(limit int64) int64 {
 // walk goes through the combinations that the bounds allow, for one time limit.
 type walk struct {
 	*Problem
+	ctx     context.Context
 	limit   int64
 	caps    []int
 	hulls   []hull // of the templates from one on, as far as computed
@@ -193,12 +197,14 @@ type walk struct {
 	split   []int
 	slowest int64
 	effort  int
+	steps   int // states so far
 }
 
 // newWalk returns a walk over combinations no slower than limit, in nanoseconds, within an effort.
-func (p *Problem) newWalk(limit int64, effort int) *walk {
+func (p *Problem) newWalk(ctx context.Context, limit int64, effort int) *walk {
 	return &walk{
 		Problem: p,
+		ctx:     ctx,
 		limit:   limit,
 		caps:    p.caps(limit),
 		counts:  make([]int, len(p.Lines)),
@@ -220,6 +226,9 @@ func (w *walk) bound(i, pipelines, nodes int) (all int, ok bool) {
 func (w *walk) search(i, pipelines, nodes, done int) bool {
 	if pipelines == 0 {
 		return nodes == 0 && done >= w.Microbatches && w.splitBatch()
+	}
+	if w.steps++; w.steps%checkEvery == 0 && w.ctx.Err() != nil {
+		w.effort = 0
 	}
 	if w.effort--; w.effort < 0 || i == len(w.Lines) {
 		return false

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"context"
 	"errors"
 	"math"
 	"math/rand"
@@ -161,7 +162,7 @@ func TestSolveAgainstBruteForce(t *testing.T) {
 		}
 		slope := r.Int63n(20)
 		p.AllReduce = func(pipelines int) int64 { return slope * int64(pipelines-1) }
-		want, got := bruteSolve(p), p.Solve()
+		want, got := bruteSolve(p), p.Solve(context.Background())
 		switch {
 		case want == math.MaxInt64:
 			if none++; got != nil {
@@ -224,7 +225,7 @@ func TestUnevenAgainstBruteForce(t *testing.T) {
 		}
 		slope := r.Int63n(20)
 		p.AllReduce = func(pipelines int) int64 { return slope * int64(pipelines-1) }
-		want, got := bruteUneven(p), p.Solve()
+		want, got := bruteUneven(p), p.Solve(context.Background())
 		if want == math.MaxInt64 {
 			if got != nil {
 				t.Fatalf("%+v: %+v, where there is none", p, got)
@@ -244,8 +245,10 @@ func TestUnevenAgainstBruteForce(t *testing.T) {
 // one microbatch.
 func TestMakeUneven(t *testing.T) {
 	plan, err := Make(
+		context.Background(),
 		equalLayers(t, 9),
 		pipeline.Spec{Nodes: 6, GPUsPerNode: 1, GPUMemoryBytes: 300, Faults: 1, Microbatches: 9},
+		nil,
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -316,7 +319,7 @@ func BenchmarkThousandNodes(b *testing.B) {
 				AllReduce:    func(pipelines int) int64 { return 1_000_000 * int64(math.Log2(float64(pipelines))) },
 			}
 			for b.Loop() {
-				c := p.Solve()
+				c := p.Solve(context.Background())
 				b.ReportMetric(float64(c.Time)/float64(c.AtLeast), "of-bound")
 			}
 		})

@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
@@ -9,35 +10,51 @@ import (
 )
 
 // Templates returns a plan without pipelines, with templates of all sizes that its nodes and faults
-// require.
-func Templates(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
-	search := template.Search{Profile: profile, GPUsPerNode: spec.GPUsPerNode, GPUMemoryBytes: spec.GPUMemoryBytes}
-	smallest, largest, err := search.Sizes(spec.Nodes, spec.Faults)
+// require. progress is told of each; it may be nil.
+func Templates(
+	ctx context.Context,
+	profile *pipeline.Profile,
+	spec pipeline.Spec,
+	progress template.Progress,
+) (*pipeline.Plan, error) {
+	search := template.Search{
+		Profile: profile, GPUsPerNode: spec.GPUsPerNode, GPUMemoryBytes: spec.GPUMemoryBytes, Progress: progress,
+	}
+	smallest, largest, err := search.Sizes(ctx, spec.Nodes, spec.Faults)
 	if err != nil {
 		return nil, err
 	}
-	templates, err := search.Templates(smallest, largest)
+	templates, err := search.Templates(ctx, smallest, largest)
 	if err != nil {
 		return nil, err
 	}
 	return &pipeline.Plan{Profile: profile, Spec: spec, Templates: templates}, nil
 }
 
-// Make returns a plan for nodes numbered from 0. Smaller pipelines get lower numbers.
-func Make(profile *pipeline.Profile, spec pipeline.Spec) (*pipeline.Plan, error) {
+// Make returns a plan for nodes numbered from 0. Smaller pipelines get lower numbers. progress is
+// told of the templates; it may be nil.
+func Make(
+	ctx context.Context,
+	profile *pipeline.Profile,
+	spec pipeline.Spec,
+	progress template.Progress,
+) (*pipeline.Plan, error) {
 	if spec.Microbatches < 1 || spec.Microbatches > pipeline.MaxMicrobatches {
 		return nil, &pipeline.InputError{
 			Where: "microbatches", Problem: fmt.Sprint(spec.Microbatches),
 			Want: fmt.Sprintf("1 to %d, over all pipelines", pipeline.MaxMicrobatches),
 		}
 	}
-	plan, err := Templates(profile, spec)
+	plan, err := Templates(ctx, profile, spec, progress)
 	if err != nil {
 		return nil, err
 	}
-	used, best := Combine(plan, spec.Nodes)
+	used, best := Combine(ctx, plan, spec.Nodes)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	if best == nil {
-		return nil, nearestError(plan)
+		return nil, nearestError(ctx, plan)
 	}
 	var nodes []cluster.NodeID
 	for node := range spec.Nodes {
@@ -73,7 +90,7 @@ func Place(like *pipeline.Plan, c *Combination, nodes []cluster.NodeID) *pipelin
 // Combine returns the best combination of a plan's templates for a number of nodes, and how many of
 // the nodes it uses: as many as any number of pipelines can. Equal pipelines get equal parts of the
 // batch if any combination allows that. best is nil if there are too few nodes or microbatches.
-func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
+func Combine(ctx context.Context, plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	p := &Problem{
 		Smallest: plan.Smallest(), Nodes: nodes, Pipelines: plan.Spec.Faults + 1, Microbatches: plan.Spec.Microbatches,
 		AllReduce: plan.Profile.AllReduce,
@@ -83,9 +100,9 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 	}
 	for ; p.Nodes >= p.Pipelines*p.Smallest; p.Nodes-- {
 		if fewest, most := p.counts(); fewest <= most {
-			if best = p.Solve(); best == nil {
+			if best = p.Solve(ctx); best == nil {
 				p.Uneven = true
-				best = p.Solve()
+				best = p.Solve(ctx)
 			}
 			return p.Nodes, best
 		}
@@ -94,7 +111,7 @@ func Combine(plan *pipeline.Plan, nodes int) (used int, best *Combination) {
 }
 
 // nearestError returns an error with the nearest batch that could be split.
-func nearestError(plan *pipeline.Plan) error {
+func nearestError(ctx context.Context, plan *pipeline.Plan) error {
 	e := &pipeline.InfeasibleError{
 		Problem: fmt.Sprintf(
 			"%s cannot be split over %s with at least %s, one for each",
@@ -103,7 +120,7 @@ func nearestError(plan *pipeline.Plan) error {
 			pipeline.Count(plan.Spec.Faults+1, "pipeline"),
 		),
 	}
-	if batch, _, best := Nearest(plan, plan.Spec.Nodes); best != nil {
+	if batch, _, best := Nearest(ctx, plan, plan.Spec.Nodes); best != nil {
 		e.Instead = fmt.Sprintf("the nearest number that can is %d", batch)
 	}
 	return e
@@ -111,14 +128,14 @@ func nearestError(plan *pipeline.Plan) error {
 
 // Nearest returns the best combination for the batch nearest to the plan's that has a microbatch
 // for each pipeline. It is nil if there are too few nodes.
-func Nearest(plan *pipeline.Plan, nodes int) (batch, used int, best *Combination) {
+func Nearest(ctx context.Context, plan *pipeline.Plan, nodes int) (batch, used int, best *Combination) {
 	trial := *plan
 	for away := range 2*nodes + 1 {
 		for _, batch := range []int{plan.Spec.Microbatches - away, plan.Spec.Microbatches + away} {
 			if trial.Spec.Microbatches = batch; batch < 1 {
 				continue
 			}
-			if used, best := Combine(&trial, nodes); best != nil {
+			if used, best := Combine(ctx, &trial, nodes); best != nil {
 				return batch, used, best
 			}
 		}

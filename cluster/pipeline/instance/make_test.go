@@ -1,6 +1,7 @@
 package instance
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"strings"
@@ -29,8 +30,10 @@ func equalLayers(t testing.TB, n int) *pipeline.Profile {
 // TestMake encodes and decodes a plan.
 func TestMake(t *testing.T) {
 	plan, err := Make(
+		context.Background(),
 		equalLayers(t, 24),
 		pipeline.Spec{Nodes: 13, GPUsPerNode: 1, GPUMemoryBytes: 1200, Faults: 2, Microbatches: 128},
+		nil,
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -88,7 +91,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{pipeline.Spec{Nodes: 6, GPUsPerNode: 1}, "microbatches: 0; wanted 1 to 1048576, over all pipelines"},
 	} {
-		if _, err := Make(equalLayers(t, 9), each.spec); err == nil || err.Error() != each.want {
+		if _, err := Make(context.Background(), equalLayers(t, 9), each.spec, nil); err == nil || err.Error() != each.want {
 			t.Errorf("%+v:\n%v\nwanted\n%s", each.spec, err, each.want)
 		}
 	}
@@ -99,16 +102,20 @@ func TestRefusals(t *testing.T) {
 func TestSpare(t *testing.T) {
 	for nodes, spare := range map[int]int{4: 0, 5: 0, 6: 0, 7: 0, 8: 0} {
 		plan, err := Make(
+			context.Background(),
 			equalLayers(t, 3),
 			pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 200, Faults: 1, Microbatches: 60},
+			nil,
 		)
 		if err != nil || len(plan.Spare) != spare || len(plan.Nodes()) != nodes {
 			t.Errorf("%d nodes: %v %+v", nodes, err, plan)
 		}
 	}
 	plan, err := Make(
+		context.Background(),
 		equalLayers(t, 3),
 		pipeline.Spec{Nodes: 11, GPUsPerNode: 1, GPUMemoryBytes: 100, Faults: 1, Microbatches: 60},
+		nil,
 	)
 	if err != nil || len(plan.Spare) != 2 || len(plan.Nodes()) != 11 {
 		t.Errorf("11 nodes, three in each pipeline: %v %+v", err, plan)
@@ -130,12 +137,12 @@ func TestCoverage(t *testing.T) {
 					Faults:         faults,
 					Microbatches:   5040,
 				}
-				plan, err := Templates(p, spec)
+				plan, err := Templates(context.Background(), p, spec, nil)
 				if err != nil || plan.Smallest() != smallest || plan.Largest() != min(28, nodes-faults*smallest) {
 					t.Fatalf("%d nodes, %d faults: %v %+v", nodes, faults, err, plan)
 				}
 				for left := needed; left <= nodes; left++ {
-					if used, best := Combine(plan, left); best == nil || used != left {
+					if used, best := Combine(context.Background(), plan, left); best == nil || used != left {
 						t.Fatalf(
 							"smallest %d, %d faults, made for %d nodes: none for %d",
 							smallest,
@@ -145,7 +152,7 @@ func TestCoverage(t *testing.T) {
 						)
 					}
 				}
-				if used, _ := Combine(plan, needed-1); used != 0 {
+				if used, _ := Combine(context.Background(), plan, needed-1); used != 0 {
 					t.Fatalf("smallest %d, %d faults: a plan for %d nodes", smallest, faults, needed-1)
 				}
 			}
@@ -161,7 +168,12 @@ func TestLargerSizesThatDoNotFit(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	plan, err := Make(p, pipeline.Spec{Nodes: 7, GPUsPerNode: 1, GPUMemoryBytes: 30, Faults: 1, Microbatches: 12})
+	plan, err := Make(
+		context.Background(),
+		p,
+		pipeline.Spec{Nodes: 7, GPUsPerNode: 1, GPUMemoryBytes: 30, Faults: 1, Microbatches: 12},
+		nil,
+	)
 	if err != nil || plan.Smallest() != 2 || plan.Largest() != 2 || len(plan.Pipelines) != 3 || len(plan.Spare) != 1 {
 		t.Fatalf("%+v, %v", plan, err)
 	}

@@ -1,6 +1,7 @@
 package replan
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -59,7 +60,7 @@ var templates = map[*pipeline.Profile][]*pipeline.Template{}
 func templatesOf(t testing.TB, p *pipeline.Profile) []*pipeline.Template {
 	t.Helper()
 	if templates[p] == nil {
-		plan, err := instance.Templates(p, pipeline.Spec{Nodes: p.Len(), GPUsPerNode: 1})
+		plan, err := instance.Templates(context.Background(), p, pipeline.Spec{Nodes: p.Len(), GPUsPerNode: 1}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -63,6 +64,7 @@ type phase struct {
 // plannedState is the state of a planned run.
 type plannedState struct {
 	Planned
+	ctx   context.Context
 	out   Outcome
 	now   time.Duration // start of the current iteration, or progress of a recovery
 	saved int           // iterations in the last checkpoint
@@ -83,7 +85,7 @@ type plannedState struct {
 }
 
 // Replay runs a trace to its last event, which only marks the end.
-func (p Planned) Replay() (*Outcome, error) {
+func (p Planned) Replay(ctx context.Context) (*Outcome, error) {
 	if p.Costs.BytesPerSecond < 1 {
 		return nil, &pipeline.InputError{
 			Where:   "bandwidth",
@@ -91,12 +93,15 @@ func (p Planned) Replay() (*Outcome, error) {
 			Want:    "bytes a second, at least 1",
 		}
 	}
-	s := &plannedState{Planned: p, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
+	s := &plannedState{Planned: p, ctx: ctx, base: p.Plan, next: p.Plan, numbers: map[cluster.NodeID]cluster.NodeID{}}
 	for _, node := range p.Plan.Nodes() {
 		s.numbers[node] = node
 		s.unused = max(s.unused, node+1)
 	}
 	for i := 0; i < len(p.Trace); {
+		if err := ctx.Err(); err != nil {
+			return nil, err
+		}
 		at, end := p.Trace[i].At, i
 		for end < len(p.Trace) && p.Trace[end].At == at {
 			end++
@@ -280,7 +285,7 @@ func (s *plannedState) resume(at time.Duration) error {
 		nodes = append(nodes, number)
 	}
 	slices.Sort(nodes)
-	_, used, best := instance.Nearest(s.base, len(nodes))
+	_, used, best := instance.Nearest(s.ctx, s.base, len(nodes))
 	if best == nil {
 		return nil
 	}

@@ -1,6 +1,7 @@
 package replay
 
 import (
+	"context"
 	"fmt"
 	"testing"
 	"time"
@@ -29,8 +30,10 @@ func plan(t *testing.T, nodes, faults int) *pipeline.Plan {
 		t.Fatal(err)
 	}
 	made, err := instance.Make(
+		context.Background(),
 		p,
 		pipeline.Spec{Nodes: nodes, GPUsPerNode: 1, GPUMemoryBytes: 10 << 20, Faults: faults, Microbatches: 96},
+		nil,
 	)
 	if err != nil {
 		t.Fatal(err)
@@ -48,7 +51,7 @@ var costs = Costs{
 
 func outcome(t *testing.T, p *pipeline.Plan, c Costs, events ...Event) *Outcome {
 	t.Helper()
-	out, err := Planned{Plan: p, Trace: events, Costs: c}.Replay()
+	out, err := Planned{Plan: p, Trace: events, Costs: c}.Replay(context.Background())
 	if err != nil {
 		t.Fatal(err)
 	}

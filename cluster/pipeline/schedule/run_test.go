@@ -1,6 +1,7 @@
 package schedule
 
 import (
+	"context"
 	"math/rand"
 	"testing"
 	"time"
@@ -148,7 +149,7 @@ func TestTemplates(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		found, err := template.Search{Profile: p, GPUsPerNode: 1}.Templates(1, 12)
+		found, err := template.Search{Profile: p, GPUsPerNode: 1}.Templates(context.Background(), 1, 12)
 		if err != nil {
 			t.Fatal(err)
 		}

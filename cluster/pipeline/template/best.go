@@ -2,6 +2,7 @@ package template
 
 import (
 	"cmp"
+	"context"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
@@ -34,7 +35,7 @@ func (c *slots) best() *pipeline.Template {
 		slowest = max(slowest, c.Profile.Time(0, c.Profile.Len(), width))
 	}
 	low := b.fastest(slowest)
-	for high := low; ; high = min(high+high/4+1, slowest) {
+	for high := low; b.ctx.Err() == nil; high = min(high+high/4+1, slowest) {
 		if b.try(low, high); b.found != nil || high == slowest {
 			break
 		}
@@ -45,7 +46,7 @@ func (c *slots) best() *pipeline.Template {
 	// All slower ones take longer: there are at most as many stages as GPUs and layers.
 	stages := min(c.gpus, c.Profile.Len())
 	b.open = nil
-	b.try(low, (b.time()-c.least[c.Profile.Len()])/int64(c.microbatches-stages))
+	b.try(low, (b.time()-c.work)/int64(c.microbatches-stages))
 	for len(b.open) > 0 {
 		s := b.next()
 		b.try(s.low, s.divide)
@@ -132,14 +133,17 @@ func (b *bisection) next() span {
 }
 
 // best returns the best cuts for all sizes; nil for sizes that do not fit.
-func (s Search) best(smallest, largest int) []*pipeline.Template {
+func (s Search) best(ctx context.Context, smallest, largest int) []*pipeline.Template {
 	found := make([]*pipeline.Template, largest-smallest+1)
 	if s.GPUsPerNode == 1 {
-		found = single(s.Profile, smallest, largest)
+		found = single(ctx, s.Profile, smallest, largest)
 	}
-	for i := range found {
+	for i := 0; i < len(found) && ctx.Err() == nil; i++ {
 		if found[i] == nil || !s.fitsAsItIs(found[i]) {
-			found[i] = s.slots(smallest + i).best()
+			found[i] = s.slots(ctx, smallest+i).best()
+		}
+		if s.Progress != nil {
+			s.Progress(i+1, len(found))
 		}
 	}
 	return found

@@ -1,6 +1,7 @@
 package template_test
 
 import (
+	"context"
 	"fmt"
 	"time"
 
@@ -22,12 +23,12 @@ func ExampleSearch() {
 		return
 	}
 	search := template.Search{Profile: profile, GPUsPerNode: 1}
-	smallest, largest, err := search.Sizes(5, 1)
+	smallest, largest, err := search.Sizes(context.Background(), 5, 1)
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	templates, err := search.Templates(smallest, largest)
+	templates, err := search.Templates(context.Background(), smallest, largest)
 	if err != nil {
 		fmt.Println(err)
 		return

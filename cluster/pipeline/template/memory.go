@@ -1,6 +1,9 @@
 package template
 
-import "slices"
+import (
+	"context"
+	"slices"
+)
 
 // holds reports whether a stage and its microbatches in flight fit into the memory of its GPUs.
 func (s Search) holds(from, to, width, inFlight int) bool {
@@ -10,11 +13,11 @@ func (s Search) holds(from, to, width, inFlight int) bool {
 // fewestNodes returns the fewest nodes, up to most, that hold all layers; 0 if none do. Times do
 // not matter here. So among all ways to place the last layers on the last GPUs, the one with the
 // fewest stages is best: it leaves the fewest microbatches in flight to the stages before it.
-func (s Search) fewestNodes(most int) int {
+func (s Search) fewestNodes(ctx context.Context, most int) int {
 	widths := s.Profile.Widths(s.GPUsPerNode)
 	stages := [][]int{s.noneFit()} // by GPUs, then by the first layer
 	stages[0][s.Profile.Len()] = 0
-	for gpus := 1; gpus <= most*s.GPUsPerNode; gpus++ {
+	for gpus := 1; gpus <= most*s.GPUsPerNode && ctx.Err() == nil; gpus++ {
 		row := s.noneFit()
 		for _, width := range widths {
 			if s.onOneNode(gpus, width) {

@@ -1,6 +1,10 @@
 package template
 
-import "github.com/phos-gpu/phos/cluster/pipeline"
+import (
+	"context"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+)
 
 // cut is a solution of single: the slowest stage has the layers from..to-1 and is number place.
 type cut struct {
@@ -15,12 +19,15 @@ type cut struct {
 // behind it may not (of equal ones the last is the slowest). Nothing else about them matters,
 // except that the slowest stage should be early. Filling stages up gives the fewest before it;
 // cutting single layers off gives any larger number.
-func single(p *pipeline.Profile, smallest, largest int) []*pipeline.Template {
+func single(ctx context.Context, p *pipeline.Profile, smallest, largest int) []*pipeline.Template {
 	best := make([]cut, largest+1)
-	for from := 0; from < p.Len(); from++ {
+	for from := 0; from < p.Len() && ctx.Err() == nil; from++ {
 		for to := from + 1; to <= p.Len(); to++ {
 			try(p, best, smallest, from, to)
 		}
+	}
+	if ctx.Err() != nil {
+		return make([]*pipeline.Template, largest-smallest+1)
 	}
 	var found []*pipeline.Template
 	for stages := smallest; stages <= largest; stages++ {

@@ -1,6 +1,7 @@
 package template
 
 import (
+	"context"
 	"fmt"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
@@ -11,7 +12,11 @@ type Search struct {
 	Profile        *pipeline.Profile
 	GPUsPerNode    int
 	GPUMemoryBytes int64 // of one GPU; 0 ignores memory
+	Progress       Progress
 }
+
+// Progress is told how many of the sizes have been searched; nil for nothing.
+type Progress func(done, all int)
 
 // PlanningMicrobatches is the number of microbatches, for each of its GPUs, that a template is
 // optimal for.
@@ -22,14 +27,14 @@ const PlanningMicrobatches = 4
 // number of nodes from (faults+1)·smallest on makes faults+1 pipelines: all but one of the smallest
 // size, and one of the rest. Sizes with more nodes than the model has layers are impossible and
 // left out.
-func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
+func (s Search) Sizes(ctx context.Context, nodes, faults int) (smallest, largest int, err error) {
 	if err := s.check(nodes, faults); err != nil {
 		return 0, 0, err
 	}
 	if err := s.checkSize(nodes); err != nil {
 		return 0, 0, err
 	}
-	smallest, err = s.smallest(nodes)
+	smallest, err = s.smallest(ctx, nodes)
 	if err != nil {
 		return 0, 0, err
 	}
@@ -50,7 +55,7 @@ func (s Search) Sizes(nodes, faults int) (smallest, largest int, err error) {
 	return smallest, min(nodes-faults*smallest, s.Profile.Len()/s.stagesOfANode()), nil
 }
 
-// maxCells bounds the table of the search: a quarter of a gigabyte.
+// maxCells bounds the tables of the search: to less than a gigabyte.
 const maxCells = 1 << 25
 
 // checkSize returns an error if the exact search would take gigabytes.
@@ -121,7 +126,7 @@ func (s Search) check(nodes, faults int) error {
 
 // smallest returns the fewest nodes that hold the model, each stage with its microbatches in
 // flight.
-func (s Search) smallest(nodes int) (int, error) {
+func (s Search) smallest(ctx context.Context, nodes int) (int, error) {
 	most := min(nodes, s.Profile.Len()/s.stagesOfANode())
 	if most == 0 {
 		return 0, &pipeline.InfeasibleError{
@@ -137,7 +142,11 @@ func (s Search) smallest(nodes int) (int, error) {
 	if s.GPUMemoryBytes == 0 {
 		return 1, nil
 	}
-	if n := s.fewestNodes(most); n > 0 {
+	n := s.fewestNodes(ctx, most)
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	if n > 0 {
 		return n, nil
 	}
 	return 0, s.tooLarge(nodes, most)
@@ -187,8 +196,11 @@ func (s Search) tooLarge(nodes, most int) error {
 
 // Templates returns the best cuts for every size from smallest to largest, or up to the first that
 // does not fit into memory: more stages keep more microbatches in flight.
-func (s Search) Templates(smallest, largest int) ([]*pipeline.Template, error) {
-	found := s.best(smallest, largest)
+func (s Search) Templates(ctx context.Context, smallest, largest int) ([]*pipeline.Template, error) {
+	found := s.best(ctx, smallest, largest)
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
 	for i, t := range found {
 		if t == nil && i > 0 {
 			return found[:i], nil

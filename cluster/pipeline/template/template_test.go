@@ -1,6 +1,7 @@
 package template
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"math"
@@ -28,7 +29,7 @@ func profileOf(t testing.TB, times ...int64) *pipeline.Profile {
 
 func one(t testing.TB, s Search, nodes int) *pipeline.Template {
 	t.Helper()
-	found, err := s.Templates(nodes, nodes)
+	found, err := s.Templates(context.Background(), nodes, nodes)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -140,7 +141,7 @@ func against(t *testing.T, s Search, nodes int) (feasible bool) {
 	t.Helper()
 	b := bruteForce{s: s, nodes: nodes, microbatches: PlanningMicrobatches * nodes * s.GPUsPerNode, best: math.MaxInt64}
 	b.try(0, 0, nil)
-	found := s.best(nodes, nodes)[0]
+	found := s.best(context.Background(), nodes, nodes)[0]
 	switch {
 	case b.best == math.MaxInt64 && found != nil:
 		t.Fatalf("%d nodes: cuts %v, where brute force finds none", nodes, found.Cuts())
@@ -204,7 +205,7 @@ func TestSlotsAgainstSingle(t *testing.T) {
 	for range 60 {
 		s := Search{Profile: profileOf(t, randomTimes(r, 12+r.Intn(20), 50)...), GPUsPerNode: 1}
 		for _, nodes := range []int{1, 3, 8, 12} {
-			if a, b := single(s.Profile, nodes, nodes)[0], s.slots(nodes).best(); a.Time() != b.Time() {
+			if a, b := single(context.Background(), s.Profile, nodes, nodes)[0], s.slots(context.Background(), nodes).best(); a.Time() != b.Time() {
 				t.Fatalf("%d nodes: %d and %d", nodes, a.Time(), b.Time())
 			}
 		}
@@ -245,7 +246,7 @@ func TestWideAndFullAgainstBruteForce(t *testing.T) {
 				}
 			}
 		}
-		if got := s.fewestNodes(min(3, p.Len())); got != fewest {
+		if got := s.fewestNodes(context.Background(), min(3, p.Len())); got != fewest {
 			t.Fatalf("%d nodes hold the model, and %d do by brute force: %+v", got, fewest, layers)
 		}
 	}
@@ -262,12 +263,12 @@ func TestSizes(t *testing.T) {
 		{7, 2, 1, 5},
 		{30, 1, 1, 8},
 	} {
-		smallest, largest, err := Search{Profile: p, GPUsPerNode: 1}.Sizes(each.nodes, each.faults)
+		smallest, largest, err := Search{Profile: p, GPUsPerNode: 1}.Sizes(context.Background(), each.nodes, each.faults)
 		if err != nil || smallest != each.smallest || largest != each.largest {
 			t.Errorf("%+v: %d to %d, %v", each, smallest, largest, err)
 		}
 	}
-	_, _, err := Search{Profile: p, GPUsPerNode: 1}.Sizes(4, 4)
+	_, _, err := Search{Profile: p, GPUsPerNode: 1}.Sizes(context.Background(), 4, 4)
 	var infeasible *pipeline.InfeasibleError
 	if !errors.As(err, &infeasible) || infeasible.Instead != "with 4 nodes the most is --faults 3" {
 		t.Errorf("4 nodes, 4 faults: %v", err)
@@ -318,7 +319,7 @@ func TestMemory(t *testing.T) {
 		}
 		last := math.MaxInt
 		for memory := int64(100); memory <= 1000; memory += 100 {
-			smallest, err := Search{Profile: p, GPUsPerNode: 1, GPUMemoryBytes: memory}.smallest(p.Len())
+			smallest, err := Search{Profile: p, GPUsPerNode: 1, GPUMemoryBytes: memory}.smallest(context.Background(), p.Len())
 			if err != nil {
 				smallest = math.MaxInt
 			}
@@ -330,11 +331,46 @@ func TestMemory(t *testing.T) {
 	}
 }
 
+// TestCancelled: every search ends with the context's error, before it begins and in the middle.
+func TestCancelled(t *testing.T) {
+	for _, gpus := range []int{1, 4} {
+		s := randomSearch(t, rand.New(rand.NewSource(1)))
+		s.GPUsPerNode, s.GPUMemoryBytes = gpus, 1<<40
+		ctx, cancel := context.WithCancel(context.Background())
+		s.Progress = func(done, all int) {
+			if cancel(); done == all {
+				t.Error("the search goes on to the end")
+			}
+		}
+		if _, err := s.Templates(ctx, 1, 3); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d GPUs a node, in the middle: %v", gpus, err)
+		}
+		if _, _, err := s.Sizes(ctx, 3, 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("%d GPUs a node, sizes: %v", gpus, err)
+		}
+	}
+}
+
+// TestCancelledRun: once the context is done, the inner loops end.
+func TestCancelledRun(t *testing.T) {
+	s := randomSearch(t, rand.New(rand.NewSource(1)))
+	ctx, cancel := context.WithCancel(context.Background())
+	c := s.slots(ctx, 1)
+	if found := c.best(); found == nil {
+		t.Fatal("no template")
+	}
+	c.bound()
+	cancel()
+	if c.bound() || c.place() != impossible || c.best() != nil {
+		t.Error("a search goes on")
+	}
+}
+
 func BenchmarkAllSizes(b *testing.B) {
 	r := rand.New(rand.NewSource(5))
 	s := Search{Profile: profileOf(b, randomTimes(r, 96, 1_000_000)...), GPUsPerNode: 1}
 	for b.Loop() {
-		if _, err := s.Templates(1, 64); err != nil {
+		if _, err := s.Templates(context.Background(), 1, 64); err != nil {
 			b.Fatal(err)
 		}
 	}
@@ -354,7 +390,7 @@ func BenchmarkEightGPUs(b *testing.B) {
 		b.Fatal(err)
 	}
 	for b.Loop() {
-		if t := (Search{Profile: p, GPUsPerNode: 8}).slots(24).best(); t == nil {
+		if t := (Search{Profile: p, GPUsPerNode: 8}).slots(context.Background(), 24).best(); t == nil {
 			b.Fatal("nothing")
 		}
 	}
@@ -380,11 +416,11 @@ func BenchmarkEightFullGPUs(b *testing.B) {
 	}
 	for b.Loop() {
 		s := Search{Profile: p, GPUsPerNode: 8, GPUMemoryBytes: 60}
-		smallest, largest, err := s.Sizes(8, 0)
+		smallest, largest, err := s.Sizes(context.Background(), 8, 0)
 		if err != nil {
 			b.Fatal(err)
 		}
-		if _, err := s.Templates(smallest, largest); err != nil {
+		if _, err := s.Templates(context.Background(), smallest, largest); err != nil {
 			b.Fatal(err)
 		}
 	}
