@@ -91,8 +91,9 @@ template's iteration, stage by stage. --json: {"templates": [{"nodes": 2, "cuts"
 const aboutMake = `Chooses the number of pipelines of each template, and the microbatches of each, for the shortest
 iteration: the slowest pipeline's time plus the all-reduce among the pipelines. There are at least
 --faults + 1 pipelines, so that every layer is on that many nodes. Equal pipelines get equally many
-microbatches. The plan is optimal; or, if a thousand nodes allow too many combinations to search, it
-is near the optimum, and the output has a lower bound.
+microbatches if the batch allows that for any number of pipelines; otherwise some get one more than
+others. The plan is optimal; or, if a thousand nodes allow too many combinations to search, it is
+near the optimum, and the output has a lower bound. Long work shows its progress; Ctrl-C ends it.
 
     pos_cli plan make --profile model.json --nodes 13 --gpu-memory 80GiB --faults 2 --microbatches 512
     pos_cli plan make --profile model.json --nodes 13 --faults 2 --microbatches 512 --json > plan.json
@@ -108,10 +109,12 @@ pipelines of each kind. Every pipeline of a kind gets equally many microbatches,
 that is impossible, the error names the nearest batch that can be split.`
 
 const aboutFail = `Plans again for the present nodes. A pipeline that lost nodes continues with a smaller template, or
-borrows nodes from the largest one, or is merged with others. If fewer than F+1 pipelines remain, one
-more is made of nodes that others can spare. Nodes are assigned so that least must be copied, and
-each layer is copied in stripes from all nodes that have it. The batch stays the same; if equal
-pipelines cannot have equally much of it, some get one microbatch more.
+borrows nodes from others, or is merged with others, or is taken apart to fill others. If fewer than
+F+1 pipelines remain, one more is made of nodes that others can spare. Sizes and nodes are chosen so
+that least must be copied, without fewer copies of a layer or a longer iteration than by Oobleck's
+steps (a smaller template, else borrow, else merge). Each layer is copied in stripes from all nodes
+that have it. The batch stays the same; if equal pipelines cannot have equally much of it, some get
+one microbatch more.
 
     pos_cli plan fail --plan plan.json --dead 2,6
     pos_cli plan fail --plan plan.json --dead 2 --drain 7 --join 40,41 --json > next.json

@@ -26,8 +26,8 @@ type survivor struct {
 
 // assignNodes returns a plan with pipelines of given sizes, for which the fewest bytes are sent. It
 // has no batch yet. origins are the pipelines' numbers in the previous plan; -1 for a new one.
-func assignNodes(plan *pipeline.Plan, c *Change, live []*target) (next *pipeline.Plan, origins []int) {
-	on, spare := assign(plan.Profile, slotsOf(plan, live), survivors(plan, c))
+func assignNodes(plan *pipeline.Plan, nodes []survivor, live []*target) (next *pipeline.Plan, origins []int) {
+	on, spare := assign(plan.Profile, slotsOf(plan, live), nodes)
 	pipelines := make([]pipeline.Pipeline, len(live))
 	members, next0 := make([][]survivor, len(live)), 0
 	for i, t := range live {

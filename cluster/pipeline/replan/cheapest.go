@@ -9,6 +9,12 @@ import "math"
 // Demands are met one row after the other, each along the shortest augmenting paths in the costs
 // reduced by the potentials.
 func cheapest(costs [][]int64, demands, supplies []int) (flows [][]int) {
+	return solve(costs, demands, supplies).flows
+}
+
+// solve solves a transportation problem. With one more of a column's supply, the sum would fall by
+// the negative potential of the column.
+func solve(costs [][]int64, demands, supplies []int) *transportation {
 	t := &transportation{
 		costs: costs, flows: make([][]int, len(demands)), left: append([]int(nil), supplies...),
 		rowPotential: make([]int64, len(demands)), columnPotential: make([]int64, len(supplies)),
@@ -21,7 +27,7 @@ func cheapest(costs [][]int64, demands, supplies []int) (flows [][]int) {
 			demand -= t.augment(row, demand)
 		}
 	}
-	return t.flows
+	return t
 }
 
 // transportation is a transportation problem that is solved in part. Reduced costs are at least 0,
@@ -32,6 +38,7 @@ type transportation struct {
 	left            []int // of each column's supply
 	rowPotential    []int64
 	columnPotential []int64
+	work            int // in costs that were looked at
 }
 
 // search is a search for the shortest path from a row to a column with supply. -1 stands for no row
@@ -49,7 +56,7 @@ func (t *transportation) augment(row, demand int) (amount int) {
 	s := t.newSearch(row)
 	t.relax(s, row)
 	end := s.nearest()
-	for t.left[end] == 0 {
+	for t.work += len(t.left); t.left[end] == 0; t.work += 2*len(t.left) + len(t.costs) {
 		s.done[end] = true
 		for other := range t.costs {
 			if t.flows[other][end] > 0 && s.rowDistance[other] < 0 {

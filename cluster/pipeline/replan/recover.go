@@ -26,7 +26,12 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	}
 	sizes := newSizing(plan, c)
 	sizes.run()
-	next, origins := assignNodes(plan, &c, sizes.live())
+	nodes := survivors(plan, &c)
+	targets, err := fewest(plan, sizes.live(), nodes)
+	if err != nil {
+		return nil, err
+	}
+	next, origins := assignNodes(plan, nodes, targets)
 	if err := instance.Split(next); err != nil {
 		return nil, err
 	}

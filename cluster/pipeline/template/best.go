@@ -99,9 +99,9 @@ func (b *bisection) try(low, high int64) {
 	if took, line := t.Time(), t.Line(); took < b.time() || took == b.time() && line.Each < b.best.Each {
 		b.found, b.best = t, line
 	}
-	// The bound is below the cut's time for one of three reasons: another stage is slower than the one
-	// that counted as slowest; another stage is as slow and behind it; or the counted stage is slower
-	// than low.
+	// The bound is below the cut's time for one of three reasons: another stage is slower than the
+	// one that counted as slowest; another stage is as slow and behind it; or the counted stage is
+	// slower than low.
 	switch slowest, took := t.Bottleneck(), stages[counted].Time; {
 	case stages[slowest].Time > took:
 		s.divide = took + (stages[slowest].Time-took)/2

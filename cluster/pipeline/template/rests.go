@@ -8,8 +8,8 @@ type rests struct {
 	before  []int64 // if all of them are before the slowest stage
 	slowest []int64 // if the slowest is one of them
 
-	// paces are, by width, the sums of the layers' times. The difference of two is at most the time of
-	// a stage, and less by a nanosecond at most.
+	// paces are, by width, the sums of the layers' times. The difference of two is at most the time
+	// of a stage, and less by a nanosecond at most.
 	paces [][]int64
 	// windows of the beginnings of stages: before the slowest, behind it, and the slowest itself.
 	early, late, slow window

@@ -39,8 +39,8 @@ type slots struct {
 	spans             []spans
 	rests
 
-	// ways are those of all points, from the last GPU's on. begins has where those of each point and
-	// kind begin, and full the layers of the points that have any.
+	// ways are those of all points, from the last GPU's on. begins has where those of each point
+	// and kind begin, and full the layers of the points that have any.
 	ways            []way
 	begins          []int32
 	full            []int32
