@@ -87,7 +87,7 @@ func (f *failFlags) load() (*pipeline.Plan, error) {
 	}
 	plan, err := pipeline.DecodePlan(text)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", f.plan, err)
+		return nil, pipeline.InFile(f.plan, err)
 	}
 	if f.profile == "" {
 		return plan, nil
@@ -98,7 +98,7 @@ func (f *failFlags) load() (*pipeline.Plan, error) {
 	}
 	if p.Hash() != plan.Profile.Hash() {
 		return nil, &pipeline.InputError{
-			Where: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and %s is %s", plan.Profile.Hash(), f.profile,
+			File: f.plan, Problem: fmt.Sprintf("was made for the profile %s, and the one given is %s", plan.Profile.Hash(),
 				p.Hash()),
 			Want: "the profile that the plan was made for",
 		}

@@ -54,7 +54,7 @@ func readProfile(path string) (*pipeline.Profile, error) {
 	defer f.Close()
 	p, err := pipeline.ReadProfile(f)
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, pipeline.InFile(path, err)
 	}
 	return p, nil
 }

@@ -3,11 +3,14 @@ package plan
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // say runs a plan verb and returns its output.
@@ -52,6 +55,59 @@ func TestInterrupted(t *testing.T) {
 		out, err := say(done, args...)
 		if err == nil || err.Error() != "interrupted: there is no result" || out != "" {
 			t.Errorf("%q, interrupted: %q, %v", args, out, err)
+		}
+	}
+}
+
+// TestShortErrors: an error about a file has at most 200 characters, whatever the file has in it,
+// and names the file and the place.
+func TestShortErrors(t *testing.T) {
+	long := strings.Repeat("x", 2_000_000)
+	layer := `{"layers": [{"name": "` + long + `", "forward_ms": 1, "backward_ms": 1, `
+	for name, each := range map[string]struct{ text, place string }{
+		"name.json":   {`{"layers": [{"name": "` + long + `", "forward_ms": 1}]}`, "layer 0 (xxx"},
+		"key.json":    {`{"layers": [], "` + long + `": 1}`, "line 1, column "},
+		"twice.json":  {`{"layers": [], "layers": []}`, "line 1, column "},
+		"value.json":  {layer + `"state_bytes": 1` + strings.Repeat("0", 100_000) + `}]}`, "layer 0 (xxx"},
+		"time.json":   {layer + `"allreduce_in_node_ms": {"` + long + `": 1}}]}`, "layer 0 (xxx"},
+		"below.json":  {layer + `"state_bytes": -5}]}`, "layer 0 (xxx"},
+		"column.csv":  {"name,forward_ms,backward_ms," + long + "\n", "line 1"},
+		"number.csv":  {"name,forward_ms,backward_ms\na,1,2\nb," + long + ",2\n", "line 3"},
+		"members.csv": {"name,forward_ms,backward_ms,allreduce_across_ms_" + long + "\na,1,2,3\n", "line 2"},
+		"fields.csv":  {"name,forward_ms,backward_ms\na,1," + long + ",\n", "line 2"},
+	} {
+		path := file(t, name, each.text)
+		_, err := say(context.Background(), "templates", "--nodes", "2", "--profile", path)
+		if err == nil || len([]rune(err.Error())) > words.MaxError || !strings.Contains(err.Error(), name+": ") ||
+			!strings.Contains(err.Error(), each.place) {
+			t.Errorf("%s: %.300s", name, fmt.Sprint(err))
+		}
+	}
+	path := file(t, strings.Repeat("y", 200)+".csv", "name,"+long+"\n")
+	if _, err := say(context.Background(), "make", "--nodes", "2", "--microbatches", "4", "--profile", path); err == nil ||
+		len([]rune(err.Error())) > words.MaxError || !strings.Contains(err.Error(), "yyy.csv: line 1: unknown column") {
+		t.Errorf("a long path: %.300s", fmt.Sprint(err))
+	}
+}
+
+// TestShortErrorsOfPlans: the same for plans.
+func TestShortErrorsOfPlans(t *testing.T) {
+	profile, long := file(t, "model.csv", model), strings.Repeat("9", 100_000)
+	text, err := say(context.Background(), "make", "--nodes", "3", "--microbatches", "4", "--profile", profile, "--json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for old, edited := range map[string]string{
+		`"hash": "`:        `"hash": "` + long,
+		`"iteration_ms": `: `"iteration_ms": ` + long,
+		`"time_ms": `:      `"time_ms": ` + long,
+		`"template": `:     `"template": ` + long,
+		`"nodes": [`:       `"nodes": [-5, ` + strings.Repeat("7, ", 50_000),
+	} {
+		path := file(t, "edited.json", strings.Replace(text, old, edited, 1))
+		_, err := say(context.Background(), "fail", "--plan", path, "--dead", "1")
+		if err == nil || len([]rune(err.Error())) > words.MaxError || !strings.Contains(err.Error(), "edited.json: ") {
+			t.Errorf("%s: %.300s", old, fmt.Sprint(err))
 		}
 	}
 }

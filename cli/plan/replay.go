@@ -88,7 +88,7 @@ func readFile[T any](path string, read func(io.Reader) (T, error)) (value T, err
 	}
 	defer f.Close()
 	if value, err = read(f); err != nil {
-		return value, fmt.Errorf("%s: %w", path, err)
+		return value, pipeline.InFile(path, err)
 	}
 	return value, nil
 }

@@ -51,7 +51,44 @@ func ClipTo(value string, most int) string {
 	for most > 0 && !utf8.RuneStart(value[most]) {
 		most--
 	}
-	return value[:most] + "…"
+	return value[:most] + ellipsis
+}
+
+// MaxError is how many characters an error about a file should have at most.
+const MaxError = 200
+
+// ellipsis stands for what was cut off.
+const ellipsis = "…"
+
+// Quoted returns a value between quotes, for an error: its beginning, if it is long. A character
+// that must be escaped counts as long as its escape.
+func Quoted(value string) string {
+	value = Clip(value) // the loop's time is quadratic in the length
+	out := strconv.Quote(value)
+	for text := strings.TrimSuffix(value, ellipsis); utf8.RuneCountInString(out) > MaxValue+len(`"…"`) &&
+		text != ""; {
+		_, last := utf8.DecodeLastRuneInString(text)
+		text = text[:len(text)-last]
+		out = strconv.Quote(text + ellipsis)
+	}
+	return out
+}
+
+// Cut returns the first characters of a text.
+func Cut(text string, most int) string {
+	if utf8.RuneCountInString(text) <= most {
+		return text
+	}
+	return string([]rune(text)[:most-1]) + ellipsis
+}
+
+// Tail returns the last characters of a text.
+func Tail(text string, most int) string {
+	runes := []rune(text)
+	if len(runes) <= most {
+		return text
+	}
+	return ellipsis + string(runes[len(runes)-most+1:])
 }
 
 // Span returns a length of time in one or two units: 40 s, 3 min 5 s, 2 h, 3 d 4 h. What is less

@@ -32,6 +32,31 @@ func TestClip(t *testing.T) {
 	}
 }
 
+// TestQuoted: a quoted value has at most MaxValue characters and three more, escapes included.
+func TestQuoted(t *testing.T) {
+	for value, want := range map[string]string{
+		"":                         `""`,
+		"a…":                       `"a…"`,
+		`say "yes"`:                `"say \"yes\""`,
+		strings.Repeat("x", 61):    `"` + strings.Repeat("x", 60) + `…"`,
+		strings.Repeat("\n", 1000): `"` + strings.Repeat(`\n`, 31) + `…"`,
+	} {
+		if got := Quoted(value); got != want {
+			t.Errorf("got %s, want %s", got, want)
+		}
+	}
+}
+
+func TestCutAndTail(t *testing.T) {
+	for _, each := range []struct{ got, want string }{
+		{Cut("äöü", 3), "äöü"}, {Cut("äöüß", 3), "äö…"}, {Tail("äöü", 3), "äöü"}, {Tail("äöüß", 3), "…üß"},
+	} {
+		if each.got != each.want {
+			t.Errorf("got %s, want %s", each.got, each.want)
+		}
+	}
+}
+
 func TestSpan(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		-time.Hour:                         "0 s",

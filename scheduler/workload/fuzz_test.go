@@ -9,6 +9,7 @@ import (
 	"testing"
 	"unicode/utf8"
 
+	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
@@ -42,7 +43,7 @@ func fuzz(f *testing.F, format string, files ...string) {
 			if errors.Is(err, io.EOF) && !errors.Is(err, io.ErrUnexpectedEOF) {
 				t.Fatalf("the file's end got out: %v", err)
 			}
-			if utf8.RuneCountInString(err.Error()) > maxError {
+			if utf8.RuneCountInString(err.Error()) > words.MaxError {
 				t.Fatalf("error of %d bytes: %v", len(err.Error()), err)
 			}
 			return

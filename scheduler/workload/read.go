@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
@@ -177,7 +178,7 @@ func (s *source) format(name string) (format, error) {
 			return f, nil
 		}
 	}
-	return format{}, fmt.Errorf("unknown trace format %s; want one of %s", quoted(name), strings.Join(Formats(), ", "))
+	return format{}, fmt.Errorf("unknown trace format %s; want one of %s", words.Quoted(name), strings.Join(Formats(), ", "))
 }
 
 // openSecond opens the second file: the one in the options, or the first one that matches a

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Share is a number of equal pipelines that take part in a batch.
@@ -23,10 +24,10 @@ type UnsplittableError struct {
 
 func (e *UnsplittableError) Error() string {
 	return fmt.Sprintf(
-		"%s cannot be split over %v equal pipelines with at least one for each; the nearest number that can "+
+		"%s cannot be split over %s equal pipelines with at least one for each; the nearest number that can "+
 			"is %d",
 		pipeline.Count(e.Microbatches, "microbatch"),
-		e.Counts,
+		words.Cut(fmt.Sprint(e.Counts), words.MaxValue),
 		e.Nearest,
 	)
 }

@@ -174,5 +174,23 @@ func Split(plan *pipeline.Plan) error {
 	for i := range split {
 		plan.Pipelines[i].Microbatches = split[i]
 	}
+	for size := range kindOf {
+		balance(plan.Pipelines, size)
+	}
 	return err
+}
+
+// balance evens out the parts of pipelines of one size that differ by more than one: the split only
+// bounds the slowest pipeline of all. None gets more than the most had.
+func balance(pipelines []pipeline.Pipeline, size int) {
+	var parts []*int
+	all, least, most := 0, pipeline.MaxMicrobatches, 0
+	for i := range pipelines {
+		if part := &pipelines[i].Microbatches; pipelines[i].Template == size {
+			parts, all, least, most = append(parts, part), all+*part, min(least, *part), max(most, *part)
+		}
+	}
+	for i := 0; i < len(parts) && most > least+1; i++ {
+		*parts[i] = (all + len(parts) - 1 - i) / len(parts)
+	}
 }

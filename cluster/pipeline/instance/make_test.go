@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
+	"math/rand"
 	"strings"
 	"testing"
 	"time"
@@ -176,5 +178,103 @@ func TestLargerSizesThatDoNotFit(t *testing.T) {
 	)
 	if err != nil || plan.Smallest() != 2 || plan.Largest() != 2 || len(plan.Pipelines) != 3 || len(plan.Spare) != 1 {
 		t.Fatalf("%+v, %v", plan, err)
+	}
+}
+
+// TestMakeTakesEveryBatch plans random inputs. Those whose batch no pipelines can split evenly
+// among equal ones are planned too, with parts that differ by one.
+func TestMakeTakesEveryBatch(t *testing.T) {
+	r := rand.New(rand.NewSource(8))
+	uneven := 0
+	for range 1000 {
+		p := equalLayers(t, 6+r.Intn(12))
+		spec := pipeline.Spec{
+			Nodes: 4 + r.Intn(12), GPUsPerNode: 1, GPUMemoryBytes: 200 + r.Int63n(500), Faults: r.Intn(4),
+		}
+		plan, err := Templates(context.Background(), p, spec, nil)
+		if err != nil {
+			continue // too few nodes, which other tests check
+		}
+		fewest := max(spec.Faults+1, (spec.Nodes+plan.Largest()-1)/plan.Largest())
+		if fewest > spec.Nodes/plan.Smallest() {
+			continue // some nodes are spare
+		}
+		spec.Microbatches = fewest + r.Intn(9)
+		if plan, err = Make(context.Background(), p, spec, nil); err != nil {
+			t.Fatalf("%+v, %d layers: %v", spec, p.Len(), err)
+		}
+		if !checkParts(t, plan) {
+			uneven++
+			if even := evenTime(plan); even != math.MaxInt64 {
+				t.Errorf("%+v, %d layers: uneven parts, and even ones take %d", spec, p.Len(), even)
+			}
+		}
+	}
+	if uneven < 7 {
+		t.Errorf("only %d batches need uneven parts", uneven)
+	}
+}
+
+// checkParts checks a plan's parts of the batch, and reports whether equal pipelines have equal
+// ones.
+func checkParts(t *testing.T, plan *pipeline.Plan) (even bool) {
+	t.Helper()
+	all, least, most := 0, map[int]int{}, map[int]int{}
+	for _, each := range plan.Pipelines {
+		all += each.Microbatches
+		most[each.Template] = max(most[each.Template], each.Microbatches)
+		if n, known := least[each.Template]; !known || each.Microbatches < n {
+			least[each.Template] = each.Microbatches
+		}
+	}
+	even = true
+	for size := range least {
+		if even = even && least[size] == most[size]; least[size] < 1 || most[size] > least[size]+1 {
+			t.Errorf("pipelines of %d nodes get from %d to %d microbatches", size, least[size], most[size])
+		}
+	}
+	if all != plan.Spec.Microbatches {
+		t.Errorf("%d of %d microbatches", all, plan.Spec.Microbatches)
+	}
+	return even
+}
+
+// evenTime returns the least time of any pipelines of a plan's nodes with equal parts for equal
+// ones, by trying all.
+func evenTime(plan *pipeline.Plan) int64 {
+	p := &Problem{
+		Smallest: plan.Smallest(), Nodes: plan.Spec.Nodes - len(plan.Spare), Pipelines: plan.Spec.Faults + 1,
+		Microbatches: plan.Spec.Microbatches, AllReduce: plan.Profile.AllReduce,
+	}
+	for _, t := range plan.Templates {
+		p.Lines = append(p.Lines, t.Line())
+	}
+	return bruteSolve(p)
+}
+
+// TestMakeInterrupted: a plan ends with its context, in the search for templates and behind it.
+func TestMakeInterrupted(t *testing.T) {
+	spec := pipeline.Spec{Nodes: 8, GPUsPerNode: 1, Faults: 1, Microbatches: 60}
+	done, cancel := context.WithCancel(context.Background())
+	if _, err := Make(done, equalLayers(t, 9), spec, func(sizes, all int) {
+		if sizes == all {
+			cancel()
+		}
+	}); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted at the end of the search: %v", err)
+	}
+	if _, err := Make(done, equalLayers(t, 9), spec, nil); !errors.Is(err, context.Canceled) {
+		t.Errorf("interrupted before it: %v", err)
+	}
+	plan, err := Templates(context.Background(), equalLayers(t, 9), spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := Problem{Smallest: 1, Nodes: 8, Pipelines: 2, Microbatches: 60, AllReduce: plan.Profile.AllReduce}
+	for _, each := range plan.Templates {
+		p.Lines = append(p.Lines, each.Line())
+	}
+	if w := p.newWalk(done, 1<<40, maxEffort); w.search(0, 2, 8, 0) && w.steps > checkEvery {
+		t.Errorf("a walk goes on for %d states", w.steps)
 	}
 }
