@@ -37,6 +37,7 @@ func (e *Engine) allocate(waitingOnly bool) {
 			continue
 		}
 		c.job.allocatedType = c.gpuType
+		e.free.allocate(c.on, c.job.facts.Share)
 		e.launch(c.job, c.on, c.speed)
 	}
 }

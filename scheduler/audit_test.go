@@ -80,9 +80,9 @@ func recountRunsAndSeries(t testing.TB, e *Engine) {
 	t.Helper()
 	for _, g := range e.groups {
 		for _, s := range g.series {
-			s.jobs.root.each(func(j *Job) bool {
-				if int(j.inSeries.own.held) != len(j.placement) || j.series != s || s.growth != j.rank.Growth {
-					t.Fatalf("job %d has %d GPUs, its series has %+v", j.ID(), len(j.placement), j.inSeries.own)
+			s.jobs.Root.Each(func(j *Job) bool {
+				if int(j.inSeries.Own.Held) != len(j.placement) || j.series != s || s.growth != j.rank.Growth {
+					t.Fatalf("job %d has %d GPUs, its series has %+v", j.ID(), len(j.placement), j.inSeries.Own)
 				}
 				return true
 			})
@@ -146,7 +146,7 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 	queued, last := 0, (*Job)(nil)
 	for j := range e.Waiting() {
 		queued++
-		if last != nil && last.group == j.group && !last.inQueue.before(&j.inQueue.key) {
+		if last != nil && last.group == j.group && !last.inQueue.Before(&j.inQueue.Key) {
 			t.Fatalf("job %d is before %d", last.ID(), j.ID())
 		}
 		last = j
@@ -154,8 +154,8 @@ func compare(t testing.TB, e *Engine, counts [3]int, users map[string]Usage) {
 	due := 0
 	for j := range e.Running() {
 		due++
-		if j.inDue.at != j.Due() {
-			t.Fatalf("job %d is due at %v, not %v", j.ID(), j.Due(), j.inDue.at)
+		if j.inDue.At != j.Due() {
+			t.Fatalf("job %d is due at %v, not %v", j.ID(), j.Due(), j.inDue.At)
 		}
 	}
 	if got := [3]int{e.waiting, e.running.size(), e.demand}; got != counts || queued != counts[0] || due != counts[1] {

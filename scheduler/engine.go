@@ -115,6 +115,7 @@ type Engine struct {
 	exhausted      bool         // it started all it could, and since then only time has passed
 	measured       bool         // the shortfalls of the blocked jobs are known
 	room           bool         // and one of them may find room
+	turns          turns
 
 	// The result of the current step.
 	plan Plan
@@ -144,6 +145,7 @@ func New(nodes []cluster.Node, p Policies) (*Engine, error) {
 	preemptive, ok := p.Order.(Preemptive)
 	e.preempts = ok && preemptive.Preempts() && p.Preempt != nil
 	e.fill = p.Walk == Fill || p.Walk == ByOrder && (ok && preemptive.Preempts() || e.grouper != nil)
+	e.turns.possible = turnsPossible(e)
 	return e, nil
 }
 
@@ -157,7 +159,10 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	}
 	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
 	e.measured = false
-	e.exhausted = e.exhausted && len(events) == 0
+	if e.turns.active && len(events) == 0 && (turnTaking{e}).takeTurn() {
+		return e.plan, errors.Join(e.errs...)
+	}
+	e.exhausted = e.exhausted && len(events) == 0 && !e.turns.active
 	e.handleAll(events)
 	e.fireTimers()
 	e.admitHeld()
@@ -201,6 +206,7 @@ func (e *Engine) decide() {
 	if !e.exhausted || e.anyRoom() {
 		e.walk()
 	}
+	turnTaking{e}.expectTurns()
 }
 
 // fireTimers handles all timers that are due: it asks for ranks again and makes running jobs
@@ -246,7 +252,11 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 	}
 	if e.preempts && e.waiting > 0 || e.policies.Allocate != nil {
 		consider(e.preemptTimers.Next())
-		consider(e.nextCrossing())
+		if e.turns.active {
+			consider(e.turns.crossing, e.turns.grows)
+		} else {
+			consider(e.nextCrossing())
+		}
 	}
 	return max(at, e.now), ok
 }
@@ -343,7 +353,7 @@ func (e *Engine) Fits(f *cluster.Job) bool {
 func (e *Engine) Waiting() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		for _, g := range slices.Clone(e.groups) {
-			if !g.waiting.root.each(yield) {
+			if !g.waiting.Root.Each(yield) {
 				return
 			}
 		}
@@ -352,5 +362,5 @@ func (e *Engine) Waiting() iter.Seq[*Job] {
 
 // Running returns the jobs with GPUs, by Due.
 func (e *Engine) Running() iter.Seq[*Job] {
-	return func(yield func(*Job) bool) { e.running.sorted().each(yield) }
+	return func(yield func(*Job) bool) { e.running.sorted().Each(yield) }
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/ranked"
 )
 
 const wholeGPU = cluster.WholeGPU
@@ -55,21 +56,21 @@ type Job struct {
 	tenantQueue       *tenantQueue
 	rank              Rank // as of `ranked`; it grows from then on while the job runs
 	ranked            time.Duration
-	rankVersion       int           // how often the job was ranked
-	preemptibleAt     time.Duration // when the job may be preempted
-	preemptible       bool          // preemptibleAt is over
-	savedAt           time.Duration // when the checkpoint of the last stop is complete
-	allocatedType     string        // GPU type of the current allocation, if it names one
-	candidateIn       int           // the last candidate round in which the job was offered
-	gpusReleased      bool          // its GPUs are already free, because it is about to be stopped
-	preemptedAt       time.Duration // when it was last preempted
-	preemptionsAtOnce int           // and how often at that time
-	uncounted         bool          // its account does not include its GPUs, while allocations are tried out
-	inQueue           *leaf         // set while it waits
-	inSeries          *leaf         // set while it runs and is preemptible
-	inDue             *leaf         // set while it runs and is sorted into the running set; until then,
-	unsortedIndex     int           // its index among the unsorted ones
-	leaves            [2]leaf       // memory for the leaves above: the job is never in a queue and a series at once
+	rankVersion       int                  // how often the job was ranked
+	preemptibleAt     time.Duration        // when the job may be preempted
+	preemptible       bool                 // preemptibleAt is over
+	savedAt           time.Duration        // when the checkpoint of the last stop is complete
+	allocatedType     string               // GPU type of the current allocation, if it names one
+	candidateIn       int                  // the last candidate round in which the job was offered
+	gpusReleased      bool                 // its GPUs are already free, because it is about to be stopped
+	preemptedAt       time.Duration        // when it was last preempted
+	preemptionsAtOnce int                  // and how often at that time
+	uncounted         bool                 // its account does not include its GPUs, while allocations are tried out
+	inQueue           *ranked.Leaf[*Job]   // set while it waits
+	inSeries          *ranked.Leaf[*Job]   // set while it runs and is preemptible
+	inDue             *ranked.Leaf[*Job]   // set while it runs and is sorted into the running set; until then,
+	unsortedIndex     int                  // its index among the unsorted ones
+	leaves            [2]ranked.Leaf[*Job] // memory for the leaves above: the job is never in a queue and a series at once
 	series            *series
 }
 

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/ranked"
 )
 
 // makeRoom preempts jobs that rank behind a waiting one and starts it, if it fits then.
@@ -30,6 +31,7 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 			for _, v := range stopped {
 				e.stop(v)
 			}
+			e.free.allocate(on, j.facts.Share)
 			e.launch(j, on, speed)
 			w.restart(e, j, stopped)
 			return true
@@ -232,26 +234,26 @@ func (e *Engine) offerOtherGroups(j *Job, offer func(*Job) bool) bool {
 func (g *group) fromLast(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		if len(g.series) == 1 {
-			jobs := g.series[0].jobs.root
-			for v := jobs.lastBefore(nil); v != nil && yield(v.job); v = jobs.lastBefore(&v.key) {
+			jobs := g.series[0].jobs.Root
+			for v := jobs.LastBefore(nil); v != nil && yield(v.Job); v = jobs.LastBefore(&v.Key) {
 			}
 			return
 		}
-		heads := make([]*leaf, len(g.series))
+		heads := make([]*ranked.Leaf[*Job], len(g.series))
 		for i, s := range g.series {
-			heads[i] = s.jobs.root.lastBefore(nil)
+			heads[i] = s.jobs.Root.LastBefore(nil)
 		}
 		for {
 			at := -1
 			for i, head := range heads {
-				if head != nil && (at < 0 || ranksAfter(head.job, heads[at].job, now)) {
+				if head != nil && (at < 0 || ranksAfter(head.Job, heads[at].Job, now)) {
 					at = i
 				}
 			}
-			if at < 0 || !yield(heads[at].job) {
+			if at < 0 || !yield(heads[at].Job) {
 				return
 			}
-			heads[at] = g.series[at].jobs.root.lastBefore(&heads[at].key)
+			heads[at] = g.series[at].jobs.Root.LastBefore(&heads[at].Key)
 		}
 	}
 }
@@ -279,7 +281,7 @@ func (s *series) heldBehind(j *Job, now float64) int {
 	const precision = 1e-12 // relative error of float64 sums and products, with a wide margin
 	grown := s.growth * now
 	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
-	return s.jobs.root.heldBehind(&key{tier: j.rank.Tier, value: j.rank.Value - grown - slack, at: math.MinInt64})
+	return s.jobs.Root.HeldBehind(&ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value - grown - slack, At: math.MinInt64})
 }
 
 // markExhausted notes that the walk has started every job that could start, so that the next one
@@ -346,21 +348,21 @@ func (e *Engine) nextCrossing() (at time.Duration, ok bool) {
 func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 	j, growing := b.Job, 0
 	for _, s := range j.group.series {
-		if s.growth > 0 && s.jobs.size > 0 {
+		if s.growth > 0 && s.jobs.Size > 0 {
 			growing++
 		}
 	}
 	for _, s := range j.group.series {
-		if s.growth <= 0 || s.jobs.size == 0 {
+		if s.growth <= 0 || s.jobs.Size == 0 {
 			continue
 		}
-		var next *leaf
+		var next *ranked.Leaf[*Job]
 		if b.shortfall > 0 {
-			next = s.jobs.root.lastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
+			next = s.jobs.Root.LastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
 		} else {
-			next = s.jobs.root.last(func(v *Job) bool { return !e.ranksBehind(v, j) })
+			next = s.jobs.Root.Last(func(v *Job) bool { return !e.ranksBehind(v, j) })
 		}
-		if next == nil || next.tier != j.rank.Tier {
+		if next == nil || next.Tier != j.rank.Tier {
 			continue
 		}
 		if t, will := s.crossesAt(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
@@ -380,8 +382,8 @@ func (e *Engine) behindIn(s *series, b *blockedJob) int {
 
 // crossesAt returns when a job of the series will rank behind a waiting one; if equal ranks suffice
 // (turns), when they are equal.
-func (s *series) crossesAt(v *leaf, j *Job, now time.Duration, turns bool) (time.Duration, bool) {
-	seconds := (j.rank.Value - v.value) / s.growth
+func (s *series) crossesAt(v *ranked.Leaf[*Job], j *Job, now time.Duration, turns bool) (time.Duration, bool) {
+	seconds := (j.rank.Value - v.Value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {
 		return 0, false
 	}

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/timers"
+
+	"github.com/phos-gpu/phos/scheduler/ranked"
 )
 
 // group is the jobs that a Grouper ranks together. Without one, all jobs are one group.
@@ -16,17 +18,17 @@ type group struct {
 	name    string
 	root    string // the name up to the first slash
 	rank    Rank
-	waiting tree      // by rank
-	series  []*series // preemptible running jobs
-	passed  key       // how far the walk has come
-	walked  uint64    // the walk that passed belongs to
+	waiting ranked.Tree[*Job] // by rank
+	series  []*series         // preemptible running jobs
+	passed  ranked.Key        // how far the walk has come
+	walked  uint64            // the walk that passed belongs to
 }
 
 // series is the running jobs of a group whose ranks grow at the same rate, so that their order
 // never changes.
 type series struct {
 	growth float64
-	jobs   tree // by the rank's value extrapolated to time 0
+	jobs   ranked.Tree[*Job] // by the rank's value extrapolated to time 0
 }
 
 // groupOf returns the group of an admitted job.
@@ -38,7 +40,7 @@ func (e *Engine) groupOf(j *Job) *group {
 	g := e.named[name]
 	if g == nil {
 		root, _, _ := strings.Cut(name, "/")
-		g = &group{name: name, root: root, waiting: tree{trackTimes: e.policies.Backfill != nil}}
+		g = &group{name: name, root: root, waiting: ranked.Tree[*Job]{TrackTimes: e.policies.Backfill != nil}}
 		e.named[name] = g
 		e.roots[root] = append(e.roots[root], g)
 		e.insertGroup(g)
@@ -128,27 +130,33 @@ func preemptTimerValid(a timers.Timer[*Job]) bool {
 
 // enqueue adds a job to the queue, or to the series if it is running and preemptible.
 func (e *Engine) enqueue(j *Job) {
-	k := key{j.rank.Tier, j.rank.Value, j.facts.Submit, j.facts.ID}
+	k := ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value, At: j.facts.Submit, ID: int64(j.facts.ID)}
 	switch {
 	case j.phase == Waiting:
-		j.inQueue = j.group.waiting.add(&j.leaves[0], k, j)
+		j.inQueue = j.addTo(&j.group.waiting, &j.leaves[0], k)
 		j.shape.class.queued++
 	case j.phase == Running && j.preemptible:
 		j.series = j.group.seriesOf(j.rank.Growth)
-		k.value = j.series.valueAtZero(j)
-		j.inSeries = j.series.jobs.add(&j.leaves[0], k, j)
+		k.Value = j.series.valueAtZero(j)
+		j.inSeries = j.addTo(&j.series.jobs, &j.leaves[0], k)
 	}
+}
+
+// addTo inserts a job into a tree, in the memory of a leaf.
+func (j *Job) addTo(t *ranked.Tree[*Job], leaf *ranked.Leaf[*Job], k ranked.Key) *ranked.Leaf[*Job] {
+	own := ranked.Tally{Shapes: j.shape.bit, MinGPUs: int32(j.shape.minFree), Held: int32(len(j.placement))}
+	return t.Add(leaf, k, j, own, ranked.Remaining{Time: j.timeLeft(), Longest: &j.shape.class.maxRuntime})
 }
 
 // unqueue undoes enqueue.
 func (e *Engine) unqueue(j *Job) {
 	if j.inQueue != nil {
-		j.group.waiting.remove(j.inQueue)
+		j.group.waiting.Remove(j.inQueue)
 		j.shape.class.queued--
 		j.inQueue = nil
 	}
 	if j.inSeries != nil {
-		j.series.jobs.remove(j.inSeries)
+		j.series.jobs.Remove(j.inSeries)
 		j.inSeries, j.series = nil, nil
 	}
 }
@@ -161,9 +169,9 @@ func (g *group) seriesOf(growth float64) *series {
 		func(s *series, growth float64) int { return cmp.Compare(s.growth, growth) },
 	)
 	if !found {
-		empty := slices.IndexFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
+		empty := slices.IndexFunc(g.series, func(s *series) bool { return s.jobs.Size == 0 })
 		if empty >= 0 && len(g.series) > 64 {
-			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.size == 0 })
+			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.Size == 0 })
 			return g.seriesOf(growth)
 		}
 		g.series = slices.Insert(g.series, i, &series{growth: growth})

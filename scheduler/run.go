@@ -6,14 +6,14 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/ranked"
 )
 
-// launch starts a waiting job on free GPUs.
+// launch starts a waiting job on GPUs that are allocated to it.
 func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	e.unqueue(j)
 	e.waiting--
 	j.account.countWaiting(-1)
-	e.free.allocate(on, j.facts.Share)
 	ready := max(e.readyAt(on), j.savedAt)
 	load := e.cost(func(c Costs) time.Duration { return c.Load(j, on) })
 	if j.runs == 0 {
@@ -301,11 +301,11 @@ func (e *Engine) markCheckpointing(on cluster.Placement, until time.Duration) {
 // runningSet is the running jobs, by Due. Most schedulers start and stop jobs far more often than
 // they read this order, so new jobs are sorted in only when the order is read.
 type runningSet struct {
-	byDue    tree
+	byDue    ranked.Tree[*Job]
 	unsorted []*Job // not in byDue yet
 }
 
-func (r *runningSet) size() int { return r.byDue.size + len(r.unsorted) }
+func (r *runningSet) size() int { return r.byDue.Size + len(r.unsorted) }
 
 func (r *runningSet) add(j *Job) {
 	j.unsortedIndex = len(r.unsorted)
@@ -314,7 +314,7 @@ func (r *runningSet) add(j *Job) {
 
 func (r *runningSet) remove(j *Job) {
 	if j.inDue != nil {
-		r.byDue.remove(j.inDue)
+		r.byDue.Remove(j.inDue)
 		j.inDue = nil
 		return
 	}
@@ -326,11 +326,11 @@ func (r *runningSet) remove(j *Job) {
 }
 
 // sorted returns the tree of all jobs by Due.
-func (r *runningSet) sorted() *leaf {
+func (r *runningSet) sorted() *ranked.Leaf[*Job] {
 	for _, j := range r.unsorted {
-		j.inDue = r.byDue.add(&j.leaves[1], key{at: j.Due(), id: j.ID()}, j)
+		j.inDue = j.addTo(&r.byDue, &j.leaves[1], ranked.Key{At: j.Due(), ID: int64(j.ID())})
 	}
 	clear(r.unsorted)
 	r.unsorted = r.unsorted[:0]
-	return r.byDue.root
+	return r.byDue.Root
 }

@@ -5,11 +5,12 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/ranked"
 )
 
 // walk is one pass through the queue.
 type walk struct {
-	filter       filter
+	filter       ranked.Filter
 	reservations Reservations // set after the first job was blocked, in a strict walk with a Backfiller
 	reserving    bool         // every job that cannot start gets a reservation
 	passed       bool         // a job was blocked
@@ -46,24 +47,24 @@ func (e *Engine) walk() {
 func (e *Engine) newWalk() *walk {
 	e.walks++
 	e.blocked, e.measured = e.blocked[:0], false
-	return &walk{filter: matchAll, victims: e.preempts}
+	return &walk{filter: ranked.MatchAll, victims: e.preempts}
 }
 
 // nextCandidate returns the first job that has not been tried and may be able to start, or nil.
 func (e *Engine) nextCandidate(w *walk) *Job {
 	watched := e.preempts && len(e.blocked) < maxBlocked // the first job of each shape is wanted, whatever its size
 	if !w.victims && !w.reserving && (e.fill && !watched || w.reservations != nil) {
-		w.filter.maxGPUs = e.free.Whole("")
+		w.filter.MaxGPUs = e.free.Whole("")
 	}
 	for _, g := range e.groups {
 		for {
-			found := g.waiting.root.first(g.reached(e.walks), &w.filter)
+			found := g.waiting.Root.First(g.reached(e.walks), &w.filter)
 			if found == nil {
 				break
 			}
-			g.passed, g.walked = found.key, e.walks
-			if found.job.shape.failedWalk != e.walks {
-				return found.job
+			g.passed, g.walked = found.Key, e.walks
+			if found.Job.shape.failedWalk != e.walks {
+				return found.Job
 			}
 		}
 	}
@@ -71,7 +72,7 @@ func (e *Engine) nextCandidate(w *walk) *Job {
 }
 
 // reached returns the last job of a group that a walk has visited, or nil.
-func (g *group) reached(walk uint64) *key {
+func (g *group) reached(walk uint64) *ranked.Key {
 	if g.walked != walk {
 		return nil
 	}
@@ -90,6 +91,7 @@ func (e *Engine) tryStart(j *Job, w *walk) (started, placed bool) {
 	if w.reservations != nil && e.occupancy(j, on, speed) > e.maxRuntime(w, j) {
 		return false, true
 	}
+	e.free.allocate(on, j.facts.Share)
 	e.launch(j, on, speed)
 	e.observeStart(j)
 	if w.reservations == nil {
@@ -159,7 +161,7 @@ func (e *Engine) continueAfter(j *Job, w *walk, placed bool) bool {
 func (e *Engine) skipShape(j *Job, w *walk) {
 	j.shape.failedWalk = e.walks
 	if j.shape.bit != common {
-		w.filter.skip |= j.shape.bit
+		w.filter.Skip |= j.shape.bit
 	}
 }
 
@@ -218,10 +220,10 @@ func (e *Engine) maxRuntime(w *walk, j *Job) time.Duration {
 
 // limitTimes limits a filter to jobs that run no longer than they may. It calls longest once for
 // each equivalence class.
-func (e *Engine) limitTimes(w *filter, longest func(*Job) time.Duration) {
-	w.limited = true
-	for i := range w.maxTimes {
-		w.maxTimes[i] = -1
+func (e *Engine) limitTimes(w *ranked.Filter, longest func(*Job) time.Duration) {
+	w.Limited = true
+	for i := range w.MaxTimes {
+		w.MaxTimes[i] = -1
 	}
 	free := e.free.Whole("")
 	for _, l := range e.classes {
@@ -232,8 +234,8 @@ func (e *Engine) limitTimes(w *filter, longest func(*Job) time.Duration) {
 		if may := longest(l.probe); may > 0 {
 			l.maxRuntime = may
 		}
-		size := sizeClass(l.probe.minFree())
-		w.maxTimes[size] = max(w.maxTimes[size], l.maxRuntime)
+		size := ranked.SizeClass(l.probe.minFree())
+		w.MaxTimes[size] = max(w.MaxTimes[size], l.maxRuntime)
 	}
 }
 

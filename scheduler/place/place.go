@@ -72,6 +72,9 @@ func (FirstFree) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Place
 	return on, true
 }
 
+// Greedy says that any free GPUs are good enough.
+func (FirstFree) Greedy() {}
+
 // BestFit takes the fewest nodes: a node with exactly the requested number of free GPUs if there is
 // one, else the one where the fewest are left over. A job that no single node can take now gets the
 // nodes with the most free GPUs, and the best fit for the rest. A share goes to the GPU with the
@@ -90,6 +93,9 @@ func (BestFit) Place(v scheduler.View, j *scheduler.Job, n int) (cluster.Placeme
 	var buffer [16]nodePart
 	return pickAll(f, fewestNodes(buffer[:0], f, j, n, nil)), true
 }
+
+// Greedy says that any free GPUs are good enough.
+func (BestFit) Greedy() {}
 
 // tightestShare places a share on the shared GPU with the least room, or on an unused one.
 func tightestShare(f *scheduler.Free, j *scheduler.Job) (cluster.Placement, bool) {

@@ -21,3 +21,6 @@ func (Tail) Choose(_ scheduler.View, need scheduler.Demand, candidates iter.Seq[
 	}
 	return victims
 }
+
+// LastFirst says that no other candidates are taken.
+func (Tail) LastFirst() {}

@@ -1,0 +1,171 @@
+package scheduler
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/scheduler/ranked"
+)
+
+// Where more jobs want GPUs than there are, orders whose ranks grow let jobs take turns: nearly all
+// that happens is that a run's quantum ends, and that the first waiting job of its size gets all of
+// its GPUs. If nothing is free and every waiting job was tried, no other job can start then. So the
+// queue need not be walked through, with the same result.
+
+// turns is what an engine knows while jobs take turns.
+type turns struct {
+	possible bool // by the policies
+	// active is set if nothing is free, every waiting job was tried, and the blocked jobs are the
+	// first ones of each shape.
+	active bool
+	// crossing is when ranks have grown so far that a blocked job may find a place, if grows is set;
+	// until is before that by the error with which ranks are computed.
+	crossing, until time.Duration
+	grows           bool
+}
+
+// turnTaking decides for an engine whose jobs take turns.
+type turnTaking struct{ *Engine }
+
+// LastFirst is a Preemptor that takes the first candidates that have enough GPUs.
+type LastFirst interface {
+	Preemptor
+	LastFirst()
+}
+
+// Greedy is a Placer that finds a place wherever a job can run, however bad it is.
+type Greedy interface {
+	Placer
+	Greedy()
+}
+
+// turnsPossible reports whether the policies let the result of a walk be foreseen if nothing is
+// free.
+func turnsPossible(e *Engine) bool {
+	p := &e.policies
+	_, lastFirst := p.Preempt.(LastFirst)
+	_, greedy := p.Place.(Greedy)
+	return lastFirst && greedy && e.preempts && e.fill && e.grouper == nil && len(p.Caps) == 0 && p.Quantum > 0 &&
+		p.Round == 0 && p.Depth == 0 && p.Allocate == nil && p.Backfill == nil && p.Costs == nil && p.Speeds == nil
+}
+
+// expectTurns notes, after a walk, whether jobs will take turns until the next event.
+func (e turnTaking) expectTurns() {
+	e.turns.active = e.turns.possible && e.exhausted && e.waiting > 0 && e.free.Whole("") == 0 &&
+		len(e.free.classes) == 1 && len(e.groups) == 1 && len(e.groups[0].series) < 2 && !e.anyRoom()
+	for i := 0; i < len(e.blocked) && e.turns.active; i++ {
+		b := &e.blocked[i]
+		e.turns.active = b.phase == Waiting && b.facts.Share == wholeGPU && b.shape.bit != common
+	}
+	if e.turns.active {
+		e.foreseeCrossing()
+	}
+}
+
+// foreseeCrossing computes until when ranks that grow change nothing.
+func (e turnTaking) foreseeCrossing() {
+	const precision = 1e-12 // as in series.heldBehind
+	e.measured = false
+	e.turns.crossing, e.turns.grows = e.nextCrossing()
+	if !e.turns.grows {
+		return
+	}
+	growth, largest := e.groups[0].series[0].growth, 0.0
+	for i := range e.blocked {
+		largest = max(largest, math.Abs(e.blocked[i].rank.Value))
+	}
+	slack := precision * (largest/growth + e.turns.crossing.Seconds())
+	e.turns.until = e.turns.crossing - time.Duration(slack*1e9) - 2
+}
+
+// takeTurn decides what a walk would decide now, and reports whether it could foresee that.
+func (e turnTaking) takeTurn() bool {
+	if at, any := e.rerankTimers.Next(); any && at <= e.now || e.turns.grows && e.turns.until <= e.now {
+		return false
+	}
+	a, ok := e.preemptTimers.PopDue(e.now)
+	if !ok {
+		return true
+	}
+	v := a.Subject
+	j, foreseen := e.successor(v)
+	if at, any := e.preemptTimers.Next(); !foreseen || any && at <= e.now {
+		v.preemptible = true
+		e.enqueue(v)
+		return false
+	}
+	if j != nil {
+		e.exchange(v, j)
+		return true
+	}
+	v.preemptible = true
+	e.enqueue(v)
+	e.foreseeCrossing()
+	return len(e.groups[0].series) < 2
+}
+
+// successor returns which waiting job gets just the GPUs of a running one whose quantum is over;
+// nil if it keeps them. foreseen is false if something else may happen.
+func (e turnTaking) successor(v *Job) (j *Job, foreseen bool) {
+	has := len(v.placement)
+	for i := range e.blocked {
+		b := &e.blocked[i]
+		if !e.ranksBehind(v, b.Job) {
+			return nil, true
+		}
+		if has < b.gpus {
+			if e.heldBehind(b.Job)+has >= b.gpus {
+				return nil, false
+			}
+			continue
+		}
+		return b.Job, has == b.gpus && v.facts.Share == wholeGPU && e.free.allUsable(v.placement) &&
+			e.free.classes[0].suits(b.Job) && (has == 1 || e.heldBehind(b.Job) == 0)
+	}
+	return nil, true
+}
+
+// exchange gives the GPUs of a running job to the first waiting one of its shape.
+func (e turnTaking) exchange(v, j *Job) {
+	e.observePreemptions([]*Job{v}, j)
+	on, k := v.placement, j.inQueue.Key
+	v.gpusReleased = true
+	e.stop(v)
+	e.launch(j, on, float64(len(on))/float64(j.facts.GPUs))
+	e.replaceBlocked(j, &k)
+	e.insertBlocked(v) // it may be before j: one of equal rank that was submitted earlier
+	e.foreseeCrossing()
+}
+
+// replaceBlocked puts the next waiting job of a shape in the place of one that has started.
+func (e turnTaking) replaceBlocked(j *Job, k *ranked.Key) {
+	at := slices.IndexFunc(e.blocked, func(b blockedJob) bool { return b.Job == j })
+	e.blocked = slices.Delete(e.blocked, at, at+1)
+	other := ranked.MatchAll
+	other.Skip = ^j.shape.bit
+	if next := e.groups[0].waiting.Root.First(k, &other); next != nil {
+		e.insertBlocked(next.Job)
+	}
+}
+
+// insertBlocked adds a waiting job to the blocked ones by rank, unless one of its shape is before
+// it. One of its shape behind it is replaced.
+func (e turnTaking) insertBlocked(j *Job) {
+	k := &j.inQueue.Key
+	at := len(e.blocked)
+	for i := len(e.blocked) - 1; i >= 0; i-- {
+		same := e.blocked[i].shape == j.shape
+		if e.blocked[i].inQueue.Before(k) {
+			if same {
+				return
+			}
+			continue
+		}
+		at = i
+		if same {
+			e.blocked = slices.Delete(e.blocked, i, i+1)
+		}
+	}
+	e.blocked = slices.Insert(e.blocked, at, blockedJob{Job: j})
+}
