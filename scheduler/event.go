@@ -135,7 +135,12 @@ func (e *Engine) handle(ev *Event) error {
 	case ev.Kind == Adopted:
 		return e.adopt(ev.State)
 	case ev.category() == ofNodes:
-		return e.changeNode(ev)
+		capacity := e.capacity
+		err := e.changeNode(ev)
+		if e.grouper != nil && e.capacity != capacity {
+			rankGroups(e, slices.Clone(e.groups)) // shares of the cluster are others now
+		}
+		return err
 	}
 	j := e.jobs[ev.Job]
 	if j == nil {

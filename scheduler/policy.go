@@ -103,7 +103,7 @@ type Preemptive interface {
 
 // Grouper is an Orderer that ranks groups of jobs first (usually users), and jobs within their
 // group. The engine asks for a group's rank again whenever one of its jobs, or a job of a group
-// under the same root (the name up to the first slash), starts or stops.
+// under the same root (the name up to the first slash), starts or stops, and when nodes come or go.
 type Grouper interface {
 	Orderer
 	Group(j *Job) string

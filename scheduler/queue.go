@@ -50,10 +50,14 @@ func (e *Engine) groupOf(j *Job) *group {
 
 // regroup asks for the ranks of all groups under a job's root again.
 func (e *Engine) regroup(j *Job) {
-	if e.grouper == nil {
-		return
+	if e.grouper != nil {
+		rankGroups(e, e.roots[j.group.root])
 	}
-	for _, g := range e.roots[j.group.root] {
+}
+
+// rankGroups asks for the ranks of some groups again.
+func rankGroups(e *Engine, groups []*group) {
+	for _, g := range groups {
 		rank := e.groupRank(g, Amount{})
 		if rank.Compare(g.rank) == 0 {
 			continue
