@@ -297,6 +297,10 @@ type blockedJob struct {
 	*Job
 	behind    int // GPUs held behind it
 	shortfall int // how many more must be held behind it before a preemption can help
+
+	// While jobs take turns: when it may find a place, if it will, and whether that is computed.
+	crossing          time.Duration
+	crosses, foreseen bool
 }
 
 // anyRoom reports whether a blocked job could have enough GPUs if all jobs that rank behind it were

@@ -63,11 +63,21 @@ func (e turnTaking) expectTurns() {
 	}
 }
 
-// foreseeCrossing computes until when ranks that grow change nothing.
+// foreseeCrossing computes until when ranks that grow change nothing. A blocked job may find a
+// place when the last preemptible jobs that together have as many GPUs rank behind it.
 func (e turnTaking) foreseeCrossing() {
 	const precision = 1e-12 // as in series.heldBehind
-	e.measured = false
-	e.turns.crossing, e.turns.grows = e.nextCrossing()
+	e.turns.grows = false
+	for i := range e.blocked {
+		b := &e.blocked[i]
+		if !b.foreseen {
+			b.foreseen = true
+			b.crossing, b.crosses = e.crossingOf(b.Job)
+		}
+		if b.crosses && (!e.turns.grows || b.crossing < e.turns.crossing) {
+			e.turns.crossing, e.turns.grows = b.crossing, true
+		}
+	}
 	if !e.turns.grows {
 		return
 	}
@@ -77,6 +87,19 @@ func (e turnTaking) foreseeCrossing() {
 	}
 	slack := precision * (largest/growth + e.turns.crossing.Seconds())
 	e.turns.until = e.turns.crossing - time.Duration(slack*1e9) - 2
+}
+
+// crossingOf returns when a blocked job may find a place.
+func (e turnTaking) crossingOf(j *Job) (at time.Duration, ok bool) {
+	all := e.groups[0].series
+	if len(all) == 0 || all[0].growth <= 0 {
+		return 0, false
+	}
+	last := all[0].jobs.Root.LastHolding(j.minFree())
+	if last == nil || last.Tier != j.rank.Tier {
+		return 0, false
+	}
+	return all[0].crossesAt(last, j, e.now, true)
 }
 
 // takeTurn decides what a walk would decide now, and reports whether it could foresee that.
@@ -101,6 +124,9 @@ func (e turnTaking) takeTurn() bool {
 	}
 	v.preemptible = true
 	e.enqueue(v)
+	for i := range e.blocked {
+		e.blocked[i].foreseen = false
+	}
 	e.foreseeCrossing()
 	return len(e.groups[0].series) < 2
 }

@@ -90,7 +90,7 @@ type simulation struct {
 
 	now      time.Duration
 	arrivals []int32 // not arrived yet, next first
-	index    map[cluster.JobID]int32
+	index    *jobIndex
 	states   []state
 	ends     endQueue // of the current runs
 	events   []scheduler.Event
@@ -113,12 +113,13 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 	if err != nil {
 		return nil, err
 	}
+	index, err := newJobIndex(jobs)
+	if err != nil {
+		return nil, err
+	}
 	s := &simulation{
 		jobs: jobs, engine: engine, rec: NewRecorder(jobs, o.Nodes, o.Track), states: make([]state, len(jobs)),
-		index: make(
-			map[cluster.JobID]int32,
-			len(jobs),
-		), arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
+		index: index, arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
 		ends: endQueue{position: make([]int32, len(jobs))}, writer: o.Events,
 	}
 	if o.OmitRuns {
@@ -132,10 +133,6 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 			return nil, err
 		}
 		s.arrivals[i] = int32(i)
-		s.index[jobs[i].ID] = int32(i)
-	}
-	if len(s.index) < len(jobs) {
-		return nil, fmt.Errorf("two jobs have the same number")
 	}
 	slices.SortFunc(s.arrivals, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(jobs[a].Submit, jobs[b].Submit), cmp.Compare(jobs[a].ID, jobs[b].ID))
@@ -243,7 +240,7 @@ func (s *simulation) share(job int32) int64 {
 // stop carries out the stops of a plan.
 func (s *simulation) stop(stops []scheduler.Stop) {
 	for _, stop := range stops {
-		i := s.index[stop.Job]
+		i := s.index.of(stop.Job)
 		ran := s.states[i].run != 0
 		s.freeGPUs(i)
 		switch {
@@ -263,7 +260,7 @@ func (s *simulation) stop(stops []scheduler.Stop) {
 func (s *simulation) start(starts []scheduler.Start) {
 	for i := range starts {
 		start := &starts[i]
-		job := s.index[start.Job]
+		job := s.index.of(start.Job)
 		state := &s.states[job]
 		state.run, state.gpus = int32(start.Run), int32(len(start.On))
 		s.busy += int64(state.gpus) * s.share(job)

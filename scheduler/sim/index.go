@@ -1,0 +1,63 @@
+package sim
+
+import (
+	"errors"
+
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+// jobIndex finds jobs by number. Most traces number their jobs one after the other, so a slice
+// suffices.
+type jobIndex struct {
+	least cluster.JobID
+	dense []int32 // by number from least on, the index plus 1; nil if the numbers are sparse
+	all   map[cluster.JobID]int32
+}
+
+// errSameNumber is returned for two jobs of one number.
+var errSameNumber = errors.New("two jobs have the same number")
+
+// newJobIndex returns an index of jobs.
+func newJobIndex(jobs []cluster.Job) (*jobIndex, error) {
+	x := &jobIndex{}
+	if len(jobs) == 0 {
+		return x, nil
+	}
+	x.least = jobs[0].ID
+	most := x.least
+	for i := range jobs {
+		x.least, most = min(x.least, jobs[i].ID), max(most, jobs[i].ID)
+	}
+	if span := uint64(most) - uint64(x.least); span < 2*uint64(len(jobs)) {
+		x.dense = make([]int32, span+1)
+	} else {
+		x.all = make(map[cluster.JobID]int32, len(jobs))
+	}
+	for i := range jobs {
+		if !x.add(jobs[i].ID, int32(i)) {
+			return nil, errSameNumber
+		}
+	}
+	return x, nil
+}
+
+// add adds a job, and reports whether its number is new.
+func (x *jobIndex) add(id cluster.JobID, i int32) bool {
+	if x.dense != nil {
+		at := &x.dense[id-x.least]
+		isNew := *at == 0
+		*at = i + 1
+		return isNew
+	}
+	_, found := x.all[id]
+	x.all[id] = i
+	return !found
+}
+
+// of returns the index of a job of the trace.
+func (x *jobIndex) of(id cluster.JobID) int32 {
+	if x.dense != nil {
+		return x.dense[id-x.least] - 1
+	}
+	return x.all[id]
+}
