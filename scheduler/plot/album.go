@@ -1,7 +1,8 @@
 package plot
 
 import (
-	"bytes"
+	"bufio"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -69,13 +70,15 @@ func (a Album) Write(dir string) (files []string, err error) {
 
 // writeAtomic writes a temporary file and renames it.
 func writeAtomic(path string, write func(w io.Writer) error) error {
-	var out bytes.Buffer
-	if err := write(&out); err != nil {
-		return fmt.Errorf("draw %s: %w", path, err)
-	}
 	unfinished := path + ".tmp"
-	if err := os.WriteFile(unfinished, out.Bytes(), 0o644); err != nil {
+	file, err := os.OpenFile(unfinished, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o644)
+	if err != nil {
 		return fmt.Errorf("write picture: %w", err)
+	}
+	out := bufio.NewWriter(file)
+	if err := errors.Join(write(out), out.Flush(), file.Close()); err != nil {
+		os.Remove(unfinished)
+		return fmt.Errorf("draw %s: %w", path, err)
 	}
 	if err := os.Rename(unfinished, path); err != nil {
 		os.Remove(unfinished)

@@ -177,14 +177,22 @@ func (f *Figure) SVG(w io.Writer) error {
 		return err
 	}
 	// Viewers without the font use another sans-serif one.
-	_, err := w.Write(
-		bytes.ReplaceAll(
-			out.Bytes(),
-			[]byte("font-family:Liberation Sans;"),
-			[]byte("font-family:Liberation Sans,Arial,Helvetica,sans-serif;"),
-		),
-	)
-	return err
+	const font, others = "font-family:Liberation Sans", ",Arial,Helvetica,sans-serif"
+	for rest := out.Bytes(); len(rest) > 0; {
+		part := rest
+		if at := bytes.Index(rest, []byte(font+";")); at >= 0 {
+			part = rest[:at+len(font)]
+		}
+		if _, err := w.Write(part); err != nil {
+			return err
+		}
+		if rest = rest[len(part):]; len(rest) > 0 {
+			if _, err := io.WriteString(w, others); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
 }
 
 // PNG writes the chart as pixels.
