@@ -33,17 +33,23 @@ func (a Album) Page(w io.Writer) error {
 		title = "Simulation"
 	}
 	// One pass, so that no placeholder in a title is filled. JSON escapes <, so no data can end the
-	// script.
-	_, err = strings.NewReplacer(
+	// script. The data is written apart: it may be large.
+	fill := strings.NewReplacer(
 		"{{TITLE}}",
 		html.EscapeString(title),
 		"{{STYLE}}",
 		asset("page.css"),
-		"{{DATA}}",
-		string(data),
 		"{{SCRIPT}}",
 		script.String(),
-	).WriteString(w, asset("page.html"))
+	)
+	before, after, _ := strings.Cut(asset("page.html"), "{{DATA}}")
+	if _, err := fill.WriteString(w, before); err != nil {
+		return err
+	}
+	if _, err := w.Write(data); err != nil {
+		return err
+	}
+	_, err = fill.WriteString(w, after)
 	return err
 }
 
