@@ -72,7 +72,10 @@ func nodes(n, gpus int) (all []cluster.Node) {
 	return all
 }
 
-// TestReferences compares both profiles with the originals' results for every job.
+// TestReferences compares both profiles with the originals' results for every job: what the
+// programs answered on the two traces of testdata. Other orders on these traces need other answers
+// of the programs. The figures of the Blox paper need the Philly trace, whose repository has a
+// pointer to the file instead of the file; and Tiresias's has traces, but no results.
 func TestReferences(t *testing.T) {
 	blox, tiresias := trace(t, "s128_load7.csv", "arrival_s"), trace(t, "synth300_mgpu.csv", "submit_s")
 	for _, test := range []struct {
