@@ -7,7 +7,7 @@ import (
 
 // Users limits what one user's programs and requests may take together. Root is not limited.
 type Users struct {
-	DeviceMemory Size     `toml:"device_memory" comment:"memory of each GPU that the programs of one user may have; 0: all of it"`
+	DeviceMemory Size     `toml:"device_memory" comment:"memory of each GPU that the programs of one user may have; 0: all of it while no other user has any, then as much as is still free, and at least an equal part"`
 	PinnedMemory Size     `toml:"pinned_memory" comment:"memory of all sessions that the programs of one user may pin; 0: as much as is still free, so that there is always some for the next user"`
 	Requests     int      `toml:"requests" comment:"checkpoints, restores and prepared images of one user at a time"`
 	Files        int      `toml:"files" comment:"files that phosd keeps open for the requests of one user; 0: an eighth of what phosd may open"`

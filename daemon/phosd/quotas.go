@@ -4,6 +4,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
 )
@@ -58,7 +59,7 @@ func limitsOf(settings config.Config, free, pinned func() uint64) map[quota.Reso
 			Key: "users.pinned_memory", What: "memory of sessions", Bytes: true, Max: uint64(users.PinnedMemory), Free: pinned,
 		},
 		quota.DeviceBytes: {
-			Key: "users.device_memory", What: "memory of one GPU", Bytes: true, Max: uint64(users.DeviceMemory),
+			Key: ledger.DeviceKey, What: "memory of one GPU", Bytes: true, Max: uint64(users.DeviceMemory),
 		},
 		quota.ImageBytes: {
 			Key: "users.image_bytes", What: "images in checkpoint.dir", Bytes: true,

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/onboot"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
@@ -79,8 +80,12 @@ func (d *Daemon) uses(caller api.Caller) (all []*api.Use) {
 			message := &api.Use{
 				Uid: uid, User: account.Name(uid), Key: each.Key, What: each.What, Bytes: each.Bytes, Used: each.Used,
 			}
-			if uid != 0 && each.Limited {
+			switch {
+			case uid == 0:
+			case each.Limited:
 				message.Limit = &each.Limit
+			case each.Key == ledger.DeviceKey && use.DeviceLimit > 0: // it depends on who else is there
+				message.Limit = &use.DeviceLimit
 			}
 			all = append(all, message)
 		}

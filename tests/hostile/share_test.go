@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -363,6 +364,44 @@ func TestDeviceShare(t *testing.T) {
 		if !slices.Equal(uids, see.uids) {
 			t.Errorf("limits of users %v are shown, want %v", uids, see.uids)
 		}
+	}
+}
+
+// TestDeviceShareOfFree: without a setting, a user alone may have all of a GPU. As soon as another
+// has some, no user's programs take what the other needs: each gets as much as stays free, and at
+// least a half. cuMemGetInfo and --status show it.
+func TestDeviceShareOfFree(t *testing.T) {
+	a, b := alice(t), bob(t)
+	d := start(t, "--gpus=soft:1,memory=256MiB")
+	if text, err := run(t, b.python(d, onGPU+"allocate(250 << 20)")); err != nil {
+		t.Fatalf("bob alone: %v: %s", err, text)
+	}
+	waitFor(t, "its memory is free again", func() bool { return strings.Contains(b.mustCLI(d, "--status"), " 0 B / 256 MiB") })
+	a.programIn(d, "alice", "", onGPU+"allocate(16 << 20)\nready()")
+	b.programIn(d, "bob", "", onGPU+"allocate(96 << 20)\nready()")
+	if text, err := run(t, b.python(d, onGPU+"allocate(48 << 20)")); err == nil {
+		t.Errorf("bob's programs have more than half of the GPU: %s", text)
+	}
+	d.LogContains("users.device_memory: this user's programs may have 134217728 bytes of GPU 0 and have 100663296")
+	free := `
+free, total = ctypes.c_size_t(), ctypes.c_size_t()
+assert cuda.cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total)) == 0
+print(free.value >> 20, total.value >> 20)
+`
+	for _, see := range []struct {
+		user *user
+		want string
+	}{{a, "112 256"}, {b, "32 256"}} {
+		if text, err := run(t, see.user.python(d, onGPU+free)); err != nil || strings.TrimSpace(text) != see.want {
+			t.Errorf("free and total MiB: got %q, %v, want %s", text, err, see.want)
+		}
+	}
+	want := regexp.MustCompile(`users\.device_memory \(memory of one GPU\) +96 MiB +128 MiB`)
+	if text := b.mustCLI(d, "--status"); !want.MatchString(text) {
+		t.Errorf("--status: %q, want bob's share of the GPU in it", text)
+	}
+	if text, err := run(t, a.python(d, onGPU+"allocate(100 << 20)")); err != nil {
+		t.Errorf("alice needs her part: %v: %s", err, text)
 	}
 }
 

@@ -413,7 +413,7 @@ func (m *Memory) WriteAt(p []byte, address int64) (int, error) {
 }
 
 // Usage returns the free and total bytes of the device, as reported by the driver. Unreclaimed
-// memory counts as free.
+// memory counts as free, what is beyond the user's share does not.
 func (m *Memory) Usage() (free, total uint64) {
 	total = m.context.backend.infos[m.device.ordinal].MemoryBytes
 	free, have, err := m.device.driver.MemGetInfo(m.context.native)
@@ -422,7 +422,11 @@ func (m *Memory) Usage() (free, total uint64) {
 		return 0, total
 	}
 	total = max(have, total)
-	return min(free+m.device.reclaimableBytes(), total), total
+	free = min(free+m.device.reclaimableBytes(), total)
+	if o := m.context.backend.options; o.Ledger != nil {
+		free = o.Ledger.Within(int(m.device.ordinal), o.Slot, free)
+	}
+	return free, total
 }
 
 // reclaimableBytes returns how much unreclaimed memory the device has, without memory shared with

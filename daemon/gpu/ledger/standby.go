@@ -50,6 +50,12 @@ func (l *Ledger) AwaitStandbyRequest(slot int) bool {
 	}
 }
 
+// inStandby reports whether a slot is that of a standby worker.
+func (l *Ledger) inStandby(slot int) bool {
+	word, bit := l.bit(standbyWord, slot)
+	return word.Load()&bit != 0
+}
+
 // WakeStandby makes all AwaitStandbyRequest calls check their slots.
 func (l *Ledger) WakeStandby() { l.requestStandby() }
 
@@ -58,9 +64,8 @@ func (l *Ledger) WakeStandby() { l.requestStandby() }
 func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 	chosen, standbyBytes := -1, uint64(0)
 	for other := range l.usedSlots() {
-		standby, bit := l.bit(standbyWord, other)
 		held := l.total(full.GPU, other)
-		if other == slot || held == 0 || standby.Load()&bit == 0 {
+		if other == slot || held == 0 || !l.inStandby(other) {
 			continue
 		}
 		chosen, standbyBytes = other, standbyBytes+held
@@ -93,7 +98,7 @@ func (l *Ledger) reserveOrMakeRoom(gpu, slot int, bytes uint64, own bool) error 
 		if !errors.As(err, &full) {
 			return err
 		}
-		if standby, bit := l.bit(standbyWord, slot); standby.Load()&bit != 0 || !l.makeRoom(full, slot) {
+		if l.inStandby(slot) || !l.makeRoom(full, slot) {
 			return err
 		}
 	}
@@ -109,7 +114,7 @@ func (l *Ledger) Available(gpu int) (free, capacity uint64) {
 		return 0, 0
 	}
 	for slot := range l.usedSlots() {
-		if standby, bit := l.bit(standbyWord, slot); standby.Load()&bit != 0 {
+		if l.inStandby(slot) {
 			used -= min(used, l.total(gpu, slot))
 		}
 	}

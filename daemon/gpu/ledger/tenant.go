@@ -44,8 +44,8 @@ func (l *Ledger) SetTenant(slot int, tenant uint16) {
 	word.Store(word.Load()&^(0xffff<<shift) | uint64(tenant)<<shift)
 }
 
-// SetLimits sets what one tenant may have of each GPU, and of host memory; 0: no limit, or for host
-// memory, what the caller of ReserveHost says. Only phosd calls it.
+// SetLimits sets what one tenant may have of each GPU, and of host memory; 0: what holdings.share
+// says, or for host memory, what the caller of ReserveHost says. Only phosd calls it.
 func (l *Ledger) SetLimits(deviceBytes, hostBytes uint64) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -60,30 +60,6 @@ func (l *Ledger) SetLimits(deviceBytes, hostBytes uint64) {
 func (l *Ledger) tenant(slot int) uint16 {
 	word, shift := l.tenants(slot)
 	return uint16(word.Load() >> shift)
-}
-
-// checkShare returns a *ShareError if a reservation, which is claimed already, exceeds the limit of
-// the slot's tenant. undecided is set if claims of other slots of the tenant were counted.
-func (l *Ledger) checkShare(gpu, slot int, bytes uint64) (undecided bool, err error) {
-	limit, tenant := l.deviceLimit().Load(), l.tenant(slot)
-	if limit == 0 || tenant == 0 {
-		return false, nil
-	}
-	used := l.total(gpu, slot)
-	for other := range l.usedSlots() {
-		if other == slot || l.tenant(other) != tenant {
-			continue
-		}
-		claimed := l.claim(gpu, other).Load()
-		undecided = undecided || claimed != 0
-		used += claimed + l.total(gpu, other)
-	}
-	if bytes > limit || used > limit-bytes {
-		return undecided, &ShareError{
-			Key: "users.device_memory", What: fmt.Sprintf("GPU %d", gpu), Bytes: bytes, Used: used, Limit: limit,
-		}
-	}
-	return false, nil
 }
 
 // CountsHost reports whether the ledger accounts for host memory.

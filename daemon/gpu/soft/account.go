@@ -13,6 +13,7 @@ import (
 type account interface {
 	reserve(ordinal int, bytes uint64) error
 	release(ordinal int, bytes uint64)
+	// usage counts as used what the account may not reserve.
 	usage(ordinal int) (used, capacity uint64)
 }
 
@@ -28,7 +29,10 @@ func (a *sharedAccount) reserve(ordinal int, bytes uint64) error {
 
 func (a *sharedAccount) release(ordinal int, bytes uint64) { a.ledger.Release(ordinal, a.slot, bytes) }
 
-func (a *sharedAccount) usage(ordinal int) (used, capacity uint64) { return a.ledger.Usage(ordinal) }
+func (a *sharedAccount) usage(ordinal int) (used, capacity uint64) {
+	used, capacity = a.ledger.Usage(ordinal)
+	return capacity - a.ledger.Within(ordinal, a.slot, capacity-used), capacity
+}
 
 // privateAccount is the account of a backend whose devices no other process uses.
 type privateAccount struct {

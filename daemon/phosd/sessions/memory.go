@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -107,29 +108,39 @@ func (m *Sessions) checkMemory(s *Session) bool {
 type Usage struct {
 	// PinnedBytes is memory of their sessions, DeviceBytes of the GPU of which they hold most.
 	PinnedBytes, DeviceBytes uint64
+	// DeviceLimit is how much of that GPU they may hold; 0: all of it.
+	DeviceLimit uint64
+
+	devices []uint64 // bytes of each GPU
 }
 
 // Usage returns what the programs of each user hold.
 func (m *Sessions) Usage() map[uint32]Usage {
 	all := make(map[uint32]Usage)
-	accounts := m.devices.Ledger()
-	device := make(map[uint32][]uint64)
 	for _, s := range m.All() {
 		uid := s.record.Owner.UID
 		use := all[uid]
 		if bytes, err := m.dir.UsedBytes(s.record.Session); err == nil { // an error: it has just ended
 			use.PinnedBytes += bytes
 		}
-		if device[uid] == nil {
-			device[uid] = make([]uint64, accounts.GPUs())
-		}
-		for gpu := range device[uid] {
-			device[uid][gpu] += accounts.SlotUsage(gpu, s.slot.number)
-			use.DeviceBytes = max(use.DeviceBytes, device[uid][gpu])
-		}
+		use.addDevices(m.devices.Ledger(), s.slot.number)
 		all[uid] = use
 	}
 	return all
+}
+
+// addDevices counts the GPUs of a session's slot.
+func (u *Usage) addDevices(accounts *ledger.Ledger, slot int) {
+	if u.devices == nil {
+		u.devices = make([]uint64, accounts.GPUs())
+	}
+	for gpu := range u.devices {
+		u.devices[gpu] += accounts.SlotUsage(gpu, slot)
+		if u.devices[gpu] > u.DeviceBytes {
+			u.DeviceBytes = u.devices[gpu]
+			_, u.DeviceLimit, _ = accounts.Share(gpu, slot)
+		}
+	}
 }
 
 // revoked are the files of ended sessions that programs still have open.
