@@ -160,7 +160,7 @@ the policy by which phosd saves the program by itself; it replaces that of
 .SS checkpoint
 .TP
 .B dir
-the image's directory, as the program sees it, and created if its parent exists; {job}, {pid} and {rank} are replaced
+the image's directory, as the program sees it, and created; its parents, too, below the working directory and below a directory of the program's user; {job}, {pid} and {rank} are replaced
 .TP
 .B every
 interval, as 10m or 1h30m

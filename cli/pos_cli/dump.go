@@ -9,6 +9,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -22,6 +23,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // maxKinds is how many kinds of state one command may name.
@@ -29,7 +31,8 @@ const maxKinds = 16
 
 const dumpDetails = `
 
-The directory is created (mode 0700) if it is missing; its parent must exist. A directory that
+The directory is created (mode 0700) if it is missing. So are its parents, below the working
+directory and below a directory of the caller; elsewhere the parent must exist. A directory that
 already holds checkpoints gets one more generation, which shares unchanged data with the others; see:
 pos_cli image list DIR.
 Child processes are saved with the program.
@@ -355,41 +358,39 @@ func dumpText(done *api.CheckpointDone) string {
 		humanize.Bytes(done.GetWrittenBytes()), humanize.Bytes(done.GetSharedBytes()))
 }
 
-// makeDirectory opens a directory with the caller's rights, and creates it if it is missing.
-// remove deletes the directory if it was created here and is still empty.
+// makeDirectory opens a directory with the caller's rights, and creates it if it is missing, by the
+// rule of rootdir.Maker. remove deletes what was created here and is still empty.
 func makeDirectory(path string) (dir *os.File, remove func(), err error) {
-	mkdirErr := os.Mkdir(path, 0o700)
-	if mkdirErr != nil && !errors.Is(mkdirErr, os.ErrExist) {
-		return nil, nil, explainMkdir(path, mkdirErr)
+	from := "."
+	if filepath.IsAbs(path) {
+		from, _ = os.Getwd() // an error: it was removed, and nothing is below it
 	}
+	fd, made, err := rootdir.Maker{At: unix.AT_FDCWD, UID: uint32(os.Geteuid()), From: from}.Open(path)
 	remove = func() {
-		if mkdirErr == nil {
-			_ = os.Remove(path) // fails unless the directory is empty
+		for _, each := range slices.Backward(made) {
+			_ = os.Remove(each) // fails unless the directory is empty
 		}
 	}
-	if dir, err = os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0); err != nil {
+	if err != nil {
 		remove()
 		return nil, nil, explainMkdir(path, err)
 	}
-	return dir, remove, nil
+	return os.NewFile(uintptr(fd), path), remove, nil
 }
 
 // explainMkdir adds what to do to the error of creating or opening a directory.
 func explainMkdir(path string, err error) error {
 	_, cwdErr := os.Getwd()
-	_, parentErr := os.Stat(filepath.Dir(path))
 	link, _ := os.Readlink(path)
+	var parent *rootdir.ParentError
 	switch {
 	case errors.Is(err, unix.ENOTDIR):
-		return fmt.Errorf("%w; name a directory, which may be missing", err)
-	case !errors.Is(err, os.ErrNotExist):
-		return err
-	case link != "":
-		return fmt.Errorf("%w; it is a link to %s, which is missing", err, link)
-	case cwdErr != nil && !filepath.IsAbs(path):
-		return fmt.Errorf("%w; the current directory was removed: use an absolute path", err)
-	case parentErr != nil:
-		return fmt.Errorf("%w; %s is missing: create it first", err, filepath.Dir(path))
+		err = fmt.Errorf("%w; name a directory, which may be missing", err)
+	case errors.Is(err, os.ErrNotExist) && link != "":
+		err = fmt.Errorf("%w; it is a link to %s, which is missing", err, link)
+	case errors.As(err, &parent):
+	case errors.Is(err, os.ErrNotExist) && cwdErr != nil && !filepath.IsAbs(path):
+		err = fmt.Errorf("%w; the current directory was removed: use an absolute path", err)
 	}
-	return err
+	return fmt.Errorf("open %s: %w", path, err)
 }

@@ -36,7 +36,9 @@ func TestRefusals(t *testing.T) {
 		{"--pre-dump --dir new --pid 4194303", []string{"no such program: pid 4194303"}},
 		{"--pre-dump --dir file --pid " + pid, []string{"open file: not a directory", "name a directory"}},
 		{"--pre-dump --dir file/ --pid " + pid, []string{"not a directory", "name a directory"}},
-		{"--pre-dump --dir no/way --pid " + pid, []string{"no such file or directory", "no is missing: create it first"}},
+		{"--pre-dump --dir /phos-no/way --pid " + pid, []string{
+			"no such file or directory", "/phos-no is missing: create it first: mkdir -p '/phos-no'",
+		}},
 		{"--pre-dump --dir link --pid " + pid, []string{"a link to " + at("missing")}},
 		{"--pre-dump --dir full --pid " + pid, []string{at("full/thing"), "an image needs a directory that is empty"}},
 		{"--restore --dir nowhere", []string{

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 const private = 0o700
@@ -19,9 +20,9 @@ const private = 0o700
 // shared is the mode of a directory that an administrator has named: users reach theirs below it.
 const shared = 0o711
 
-// Open opens the directory that a program's own policy names, or makes it if its parent is there.
-// The path is resolved as the program would: from its working directory, below its root, with its
-// rights.
+// Open opens the directory that a program's own policy names, or makes it, by the rule of
+// rootdir.Maker. The path is resolved as the program would: from its working directory, below its
+// root, with its rights.
 func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) {
 	opened := -1
 	err := as.Do(func() error {
@@ -30,8 +31,8 @@ func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) 
 			return fmt.Errorf("root of pid %d: %w", program.PID, err)
 		}
 		defer unix.Close(root)
+		from, err := proc.WorkingDirectory(program.PID)
 		if !filepath.IsAbs(dir) {
-			from, err := proc.WorkingDirectory(program.PID)
 			if err != nil {
 				return err
 			}
@@ -41,7 +42,9 @@ func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) 
 		if err := program.Check(); err != nil {
 			return err
 		}
-		opened, err = makeBelow(root, path.Clean(dir), unix.RESOLVE_IN_ROOT|unix.RESOLVE_NO_MAGICLINKS)
+		opened, _, err = rootdir.Maker{
+			At: root, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS, UID: as.UID, From: from,
+		}.Open(dir)
 		return err
 	})
 	if err != nil {
@@ -50,38 +53,11 @@ func Open(program proc.Identity, as fsuid.Rights, dir string) (*os.File, error) 
 	return os.NewFile(uintptr(opened), dir), nil
 }
 
-// makeBelow opens a directory below another, or makes it. A missing parent is an error, as it is
-// for --dir of the command: a disk may not be mounted, or the name be wrong.
-func makeBelow(root int, dir string, resolve uint64) (int, error) {
-	how := unix.OpenHow{Flags: unix.O_RDONLY | unix.O_DIRECTORY | unix.O_CLOEXEC, Resolve: resolve}
-	fd, err := unix.Openat2(root, dir, &how)
-	if !errors.Is(err, unix.ENOENT) {
-		return fd, err
-	}
-	parent, missing := unix.Openat2(root, path.Dir(dir), &how)
-	if missing != nil {
-		return -1, explainParent(path.Dir(dir), missing)
-	}
-	defer unix.Close(parent)
-	if err := unix.Mkdirat(parent, path.Base(dir), private); err != nil && !errors.Is(err, unix.EEXIST) {
-		return -1, fmt.Errorf("make %s: %w", dir, err)
-	}
-	return unix.Openat2(root, dir, &how)
-}
-
-// explainParent adds what to do to the error of opening a parent directory.
-func explainParent(parent string, err error) error {
-	if errors.Is(err, unix.ENOENT) {
-		return fmt.Errorf("%w; %s is missing: create it first", err, parent)
-	}
-	return fmt.Errorf("open %s: %w", parent, err)
-}
-
 // OpenBase opens the directory that an administrator has named, or makes it if its parent is there.
 func OpenBase(dir string) (*os.File, error) {
 	if err := os.Mkdir(dir, shared); err != nil && !errors.Is(err, os.ErrExist) {
-		if _, missing := os.Stat(filepath.Dir(dir)); missing != nil {
-			return nil, explainParent(filepath.Dir(dir), err)
+		if _, missing := os.Stat(filepath.Dir(dir)); errors.Is(missing, os.ErrNotExist) {
+			return nil, &rootdir.ParentError{Parent: filepath.Dir(dir)}
 		}
 		return nil, err
 	}
@@ -124,7 +100,7 @@ func OpenShared(base *os.File, as fsuid.Rights, name string) (*os.File, error) {
 	opened := -1
 	err = as.Do(func() error {
 		var err error
-		opened, err = makeBelow(fd, name, how.Resolve)
+		opened, _, err = rootdir.Maker{At: fd, Resolve: how.Resolve}.Open(name)
 		return err
 	})
 	if err != nil {
