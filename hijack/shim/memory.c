@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "objects.h"
+#include "pages.h"
 #include "ranges.h"
 #include "session.h"
 #include "thread.h"
@@ -143,9 +144,26 @@ static bool is_mapped(const void *address, size_t bytes)
 	return mapped;
 }
 
-/* Registered memory stays at its address. Kernels can access it only if it is a shared mapping of a
- * file: Linux cannot map a program's private pages into the worker. For copies other registered
- * memory is like any host memory, but it cannot be mapped for the device. */
+/* Shows registered memory to kernels. Linux cannot map a program's private pages into the worker,
+ * so those are replaced first. */
+static CUresult show(uint64_t base, size_t bytes)
+{
+	unsigned shown = 0;
+	int fd;
+	CUresult result = phos_pages_share(base, bytes, &fd);
+	if (result == CUDA_SUCCESS)
+		result = phos_call_hostRegister(base, bytes, &shown);
+	if (fd >= 0)
+		close(fd);
+	if (result == CUDA_SUCCESS && !shown)
+		result = phos_refuse("cuMemHostRegister for kernels of memory that the worker "
+				     "cannot map");
+	return result;
+}
+
+/* Registered memory stays at its address. Kernels can access it if it is a shared mapping of a
+ * file. Other memory becomes one when the program asks for that, by a flag or for the device's
+ * address. For copies it can stay like any host memory. */
 CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 {
 	uint64_t base = (uintptr_t)address;
@@ -165,9 +183,14 @@ CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 	result = phos_call_hostRegister(base, bytes, &shown);
 	if (result != CUDA_SUCCESS)
 		return result;
-	if (!shown && (flags & HOST_DEVICEMAP) != 0)
-		return phos_refuse("cuMemHostRegister of private memory with "
-				   "CU_MEMHOSTREGISTER_DEVICEMAP");
+	if (!shown && (flags & HOST_DEVICEMAP) != 0) {
+		result = show(base, bytes);
+		if (result != CUDA_SUCCESS) {
+			phos_pages_return(base, bytes);
+			return result;
+		}
+		shown = 1;
+	}
 	struct phos_range range = {
 		.base = base,
 		.bytes = bytes,
@@ -181,6 +204,7 @@ CUresult cuMemHostRegister_v2(void *address, size_t bytes, unsigned int flags)
 		return CUDA_SUCCESS;
 	if (shown)
 		phos_call_hostUnregister(base);
+	phos_pages_return(base, bytes);
 	return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
@@ -194,7 +218,10 @@ CUresult cuMemHostUnregister(void *address)
 	if (!phos_range_find(base, &range) || !phos_range_remove(base, PHOS_RANGE_REGISTERED))
 		return phos_in_arena(base) ? CUDA_ERROR_INVALID_VALUE
 					   : CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED;
-	return range.shown ? phos_call_hostUnregister(base) : CUDA_SUCCESS;
+	if (range.shown)
+		result = phos_call_hostUnregister(base);
+	phos_pages_return(base, range.bytes);
+	return result;
 }
 
 CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_address, void *address,
@@ -209,8 +236,12 @@ CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr *device_address, void *address
 	if (!phos_range_find((uintptr_t)address, &range) ||
 	    (range.kind & (PHOS_RANGE_HOST | PHOS_RANGE_MANAGED | PHOS_RANGE_REGISTERED)) == 0)
 		return CUDA_ERROR_INVALID_VALUE;
-	if (range.kind == PHOS_RANGE_REGISTERED && !range.shown)
-		return phos_refuse("cuMemHostGetDevicePointer of registered private memory");
+	if (range.kind == PHOS_RANGE_REGISTERED && !range.shown) {
+		result = show(range.base, range.bytes);
+		if (result != CUDA_SUCCESS)
+			return result;
+		phos_range_set_shown(range.base);
+	}
 	*device_address = (uintptr_t)address;
 	return CUDA_SUCCESS;
 }

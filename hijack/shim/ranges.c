@@ -243,6 +243,17 @@ bool phos_range_set_sync_memops(uint64_t address, bool on)
 	return n != NULL;
 }
 
+void phos_range_set_shown(uint64_t address)
+{
+	pthread_rwlock_wrlock(&lock);
+	struct node *n = holding(address);
+	if (n != NULL && !n->range.shown) {
+		n->range.shown = true;
+		atomic_fetch_add(&shown, 1);
+	}
+	pthread_rwlock_unlock(&lock);
+}
+
 void phos_range_remove_mapped(uint64_t base, uint64_t bytes)
 {
 	pthread_rwlock_wrlock(&lock);

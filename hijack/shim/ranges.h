@@ -53,6 +53,9 @@ void phos_range_drop_context(uint64_t context);
 /* Stores CU_POINTER_ATTRIBUTE_SYNC_MEMOPS of the range that contains address. */
 bool phos_range_set_sync_memops(uint64_t address, bool on);
 
+/* Notes that kernels can access the registered memory that contains address. */
+void phos_range_set_shown(uint64_t address);
+
 /* Whether an address is in registered memory that kernels can access. */
 bool phos_range_shown(uint64_t address);
 

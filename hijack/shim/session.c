@@ -7,6 +7,7 @@
 #include "handshake.h"
 #include "log.h"
 #include "objects.h"
+#include "pages.h"
 #include "thread.h"
 #include "visible.h"
 
@@ -183,15 +184,18 @@ void phos_drain_output(void)
 static void before_fork(void)
 {
 	pthread_mutex_lock(&start_lock);
+	phos_pages_before_fork();
 }
 
 static void after_fork_in_parent(void)
 {
+	phos_pages_after_fork_in_parent();
 	pthread_mutex_unlock(&start_lock);
 }
 
 static void after_fork_in_child(void)
 {
+	phos_pages_after_fork_in_child();
 	pthread_mutex_init(&start_lock, NULL);
 	if (atomic_load(&phos.state) == PHOS_FRESH)
 		return;

@@ -70,14 +70,16 @@ func TestDriverAPI(t *testing.T) {
 	t.Run("linker", func(t *testing.T) {
 		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "link.c"))).In(t).OK()
 	})
-	for _, name := range []string{"virtual", "shared", "handles", "expandable"} {
+	for _, name := range []string{"virtual", "shared", "private", "handles", "expandable"} {
 		t.Run(name, func(t *testing.T) {
 			daemon.Program(harness.CompileC(t, true, harness.Workload("driver", name+".c"))).In(t).OK()
 		})
 	}
 	t.Run("page", func(t *testing.T) {
 		harness.RealGPU(t, "a page can only be registered once")
-		daemon.Program(harness.CompileC(t, true, harness.Workload("driver", "shared.c")), "page").In(t).OK()
+		for _, name := range []string{"shared.c", "private.c"} {
+			daemon.Program(harness.CompileC(t, true, harness.Workload("driver", name)), "page").In(t).OK()
+		}
 	})
 	t.Run("go", func(t *testing.T) {
 		_, missing := exec.LookPath("go")

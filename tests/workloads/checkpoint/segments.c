@@ -1,9 +1,9 @@
 /* segments STEPS MICROSECONDS [closed]: memory in various mappings: memory that grows, shrinks and
  * moves at reserved addresses, as in the allocators of frameworks; one allocation at two addresses,
  * and one without any; segments with more addresses than a large GPU has memory, sparsely mapped;
- * and memory of files that kernels access. Each step is checked. It sleeps between steps and ends
- * with status 7, but not before the file that HOLD names exists. With "closed" the process is not
- * dumpable. */
+ * and memory of files and of the heap that kernels access. Each step is checked. It sleeps between
+ * steps and ends with status 7, but not before the file that HOLD names exists. With "closed" the
+ * process is not dumpable. */
 #define _GNU_SOURCE
 #include "../driver/mapping.h"
 #include "hold.h"
@@ -28,7 +28,7 @@ static const char ptx[] =
 	"}\n";
 
 #define MIB ((size_t)1 << 20)
-enum { PIECES = 24, WORDS = 64 };
+enum { PIECES = 24, WORDS = 64, KEPT = 4 };
 enum { RESERVED = 512, PIECE = 2, MOVING = 4, PAGES = 20, PAGE = 4096 };
 /* As on a GPU of 141 GiB: 9/8 of that for each stream, and for small and for large memory. */
 enum { WIDES = 6, WIDE = 159 * 1024 };
@@ -68,7 +68,7 @@ static struct {
 
 /* Memory of files. An unnamed file keeps its content; so does a file that has been closed, and
  * memory without a file. A named file is filled at each step. */
-static unsigned *kept[3], *named;
+static unsigned *kept[KEPT], *named;
 static unsigned want_kept[WORDS];
 
 static unsigned random_state = 12345;
@@ -206,13 +206,13 @@ static void step_files(unsigned number)
 	const unsigned stride = PAGES * PAGE / WORDS;
 	for (unsigned i = 0; i < PAGES * PAGE / 4; i++)
 		named[i] = number;
-	for (unsigned i = 0; i < 3; i++)
+	for (unsigned i = 0; i < KEPT; i++)
 		run_add((CUdeviceptr)(uintptr_t)kept[i], stride, number);
 	run_add((CUdeviceptr)(uintptr_t)named, stride, number);
 	expect_add(want_kept, number);
 	CU(D(cuStreamSynchronize)(stream));
 	for (unsigned i = 0; i < WORDS; i++) {
-		for (unsigned j = 0; j < 3; j++)
+		for (unsigned j = 0; j < KEPT; j++)
 			CHECK(kept[j][i * stride / 4] == want_kept[i]);
 		CHECK(named[i * stride / 4] == 2 * number + i);
 	}
@@ -233,6 +233,15 @@ static unsigned *share(int fd)
 		mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE, MAP_SHARED | nowhere, fd, 0);
 	CHECK(memory != MAP_FAILED);
 	memset(memory, 0, PAGES * PAGE);
+	CU(D(cuMemHostRegister)(memory, PAGES * PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
+	return memory;
+}
+
+/* Private memory of the heap. */
+static unsigned *own(void)
+{
+	unsigned *memory = calloc(1, PAGES * PAGE);
+	CHECK(memory != NULL);
 	CU(D(cuMemHostRegister)(memory, PAGES * PAGE, CU_MEMHOSTREGISTER_DEVICEMAP));
 	return memory;
 }
@@ -284,6 +293,7 @@ static void begin(bool closed)
 	kept[1] = share(gone);
 	close(gone);
 	kept[2] = share(-1);
+	kept[3] = own();
 	named = share(file);
 	CU(D(cuCtxSynchronize)());
 }

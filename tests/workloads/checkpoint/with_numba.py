@@ -1,5 +1,5 @@
 """with_numba.py STEPS SECONDS: kernels by numba's compiler, some of them compiled only halfway,
-with streams, events, shared, pinned and managed memory. Every step is checked against numpy.
+with streams, events, shared, pinned, mapped and managed memory. Every step is checked against numpy.
 Ends with status 7."""
 
 import sys
@@ -68,6 +68,9 @@ def main():
     numbers = cuda.to_device(expected, stream=work)
     pinned = cuda.pinned_array(COUNT, np.uint32)
     managed = cuda.managed_array((SIDE, SIDE), np.float32)
+    own = np.arange(COUNT, dtype=np.uint32)  # ordinary memory, which kernels reach
+    mapping = cuda.mapped(own)
+    mapped = mapping.__enter__()
     ready = cuda.event()
     factor = cuda.to_device(np.random.default_rng(5).integers(0, 4, (SIDE, SIDE)).astype(np.float32))
     managed[:] = np.eye(SIDE)
@@ -79,11 +82,12 @@ def main():
         histogram[GRID, 128, work](numbers, bins)
         ready.wait(side)
         numbers.copy_to_host(pinned, stream=side)
+        mix[GRID, 128, side](mapped, step)
         multiply[(2, 2), (16, 16), side](managed, factor, product)
         expected = mixed(expected, step)
         work.synchronize()
         side.synchronize()
-        assert (pinned == expected).all()
+        assert (pinned == expected).all() and (own == expected).all()
         assert (bins.copy_to_host() == np.bincount(expected % BINS, minlength=BINS)).all()
         # Small whole numbers: their sum is exact in any order.
         assert (product.copy_to_host() == managed @ factor.copy_to_host()).all()
@@ -95,6 +99,7 @@ def main():
         print("step", step, line, flush=True)
         time.sleep(REST)
     hold()
+    mapping.__exit__(None, None, None)
     with open("numbers", "wb") as file:
         file.write(numbers.copy_to_host().tobytes())
     print("ok numba", flush=True)

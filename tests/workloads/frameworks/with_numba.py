@@ -1,5 +1,5 @@
 """Typical calls of numba's users, compared with numpy: kernels, shared and local memory, atomics,
-reductions, universal functions, random numbers, streams, events, pinned and managed memory."""
+reductions, universal functions, random numbers, streams, events, pinned, mapped and managed memory."""
 
 import math
 import warnings
@@ -130,6 +130,31 @@ def test_streams():
     bend_all[8, 128](managed, managed)
     cuda.synchronize()
     np.testing.assert_allclose(managed, math.exp(-1) * math.sin(1), rtol=1e-12)
+
+
+def test_mapped():
+    mapped = cuda.mapped_array(1000, np.float64)
+    mapped[:] = 1
+    bend_all[8, 128](mapped, mapped)
+    cuda.synchronize()
+    np.testing.assert_allclose(mapped, math.exp(-1) * math.sin(1), rtol=1e-12)
+    # Ordinary arrays: in the heap, and mapped by malloc.
+    for size in 700, 300_000:
+        x, out = np.linspace(0, 2, size), np.zeros(size)
+        before = x.copy()
+        with cuda.mapped(x, out) as (at, to):
+            bend_all[8, 128](to, at)
+            cuda.synchronize()
+            np.testing.assert_allclose(out, np.exp(-x * x) * np.sin(x), rtol=1e-12, atol=1e-15)
+            x[:] = 1
+            bend_all[8, 128](to, at)
+            cuda.synchronize()
+        np.testing.assert_allclose(out, math.exp(-1) * math.sin(1), rtol=1e-12)
+        x[:] = before
+        with cuda.pinned(x):
+            device = cuda.to_device(x, stream=cuda.stream())
+            cuda.synchronize()
+            assert (device.copy_to_host() == before).all()
 
 
 for name, test in list(globals().items()):
