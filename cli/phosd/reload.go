@@ -23,6 +23,8 @@ type reloader struct {
 	log    *slog.Logger
 	// apply makes the other settings effective that need no restart.
 	apply func(config.Config) error
+	// reopened hands the file to processes that have it open.
+	reopened func()
 }
 
 // reloadable returns the settings that need no restart.
@@ -40,6 +42,8 @@ func (r *reloader) run(hangups <-chan os.Signal) {
 	for range hangups {
 		if err := r.reopen(); err != nil {
 			r.log.Error("log file not opened again", "file", r.loaded.Log.File, "error", err)
+		} else if r.loaded.Log.File != "" {
+			r.reopened()
 		}
 		if err := r.reload(); err != nil {
 			r.log.Error("configuration not reloaded; the earlier one stays in effect", "error", err)
@@ -48,7 +52,6 @@ func (r *reloader) run(hangups <-chan os.Signal) {
 }
 
 // reopen opens the log file again under its number, so that workers that start later have it too.
-// Running workers write to the old file until they end.
 func (r *reloader) reopen() error {
 	if r.loaded.Log.File == "" {
 		return nil

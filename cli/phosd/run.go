@@ -136,6 +136,7 @@ func (o *options) serve(stdout io.Writer, ready *readiness.Pipe) (err error) {
 	}
 	go (&reloader{
 		flags: o.settings, loaded: settings, file: log, level: level, log: logger, apply: server.Reload,
+		reopened: server.UseLog,
 	}).run(hangups)
 	ctx, cancel := signal.NotifyContext(context.Background(), syscall.SIGINT, syscall.SIGTERM)
 	defer cancel()

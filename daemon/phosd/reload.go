@@ -43,6 +43,9 @@ func (d *Daemon) Reload(next config.Config) error {
 	return nil
 }
 
+// UseLog hands Options.WorkerLog to all workers again.
+func (d *Daemon) UseLog() { d.sessions.UseLog(d.life) }
+
 // placeOf returns where the socket is, and which users can connect.
 func placeOf(settings config.Config, allowed config.Allowed) sockmux.Place {
 	place := sockmux.Place{Path: settings.Socket, Mode: os.FileMode(settings.Access.Mode)}

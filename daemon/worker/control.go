@@ -7,6 +7,7 @@ import (
 	"net"
 	"os"
 
+	"golang.org/x/sys/unix"
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/api"
@@ -85,6 +86,23 @@ func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) erro
 	w := c.worker
 	take := func(token []byte) ([]*os.File, error) { return w.tokens.Take(token, caller) }
 	return api.ToStatus(w.borrower.Serve(stream, take, w.over))
+}
+
+// UseLog puts a file that phosd has handed off in the place of the log, the standard error. A file
+// that log_path names is the program's and stays.
+func (c *control) UseLog(ctx context.Context, request *api.UseLogRequest) (*api.UseLogReply, error) {
+	if err := rootOnly(ctx); err != nil {
+		return nil, err
+	}
+	file, err := c.takeFile(ctx, request.GetFiles())
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	if err := unix.Dup3(int(file.Fd()), unix.Stderr, 0); err != nil {
+		return nil, fmt.Errorf("use another log: %w", err)
+	}
+	return &api.UseLogReply{}, nil
 }
 
 // borrow asks phosd to open the files behind a range of the program's memory.

@@ -27,11 +27,23 @@ func (c *control) Trace(ctx context.Context, request *api.TraceRequest) (*api.Tr
 	if !request.GetStart() {
 		return w.endTrace()
 	}
+	file, err := c.takeFile(ctx, request.GetFiles())
+	if err != nil {
+		return nil, err
+	}
+	if err := w.beginTrace(file); err != nil {
+		return nil, err
+	}
+	return &api.TraceReply{}, nil
+}
+
+// takeFile returns the one file that phosd has handed off for writing.
+func (c *control) takeFile(ctx context.Context, token []byte) (*os.File, error) {
 	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := w.tokens.Take(request.GetFiles(), caller)
+	files, err := c.worker.tokens.Take(token, caller)
 	if err != nil {
 		return nil, err
 	}
@@ -39,10 +51,7 @@ func (c *control) Trace(ctx context.Context, request *api.TraceRequest) (*api.Tr
 		closeAll(files)
 		return nil, fmt.Errorf("%w: got %d files, want one to write to", api.ErrInvalid, len(files))
 	}
-	if err := w.beginTrace(files[0]); err != nil {
-		return nil, err
-	}
-	return &api.TraceReply{}, nil
+	return files[0], nil
 }
 
 func closeAll(files []*os.File) {

@@ -3,6 +3,7 @@ package scenarios
 import (
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -26,6 +27,14 @@ func TestHangup(t *testing.T) {
 	d := harness.Start(t, "--config="+settings, "--log-file="+log)
 	a := stepperCommand(t, program(d))
 	a.step(1, 1)
+	text, err := os.ReadFile(log)
+	if err != nil {
+		t.Fatal(err)
+	}
+	worker := regexp.MustCompile(`worker=(\d+)`).FindStringSubmatch(string(text))
+	if worker == nil {
+		t.Fatalf("the log names no worker: %s", text)
+	}
 	hangup := func(says string) {
 		t.Helper()
 		if err := os.Rename(log, log+".1"); err != nil {
@@ -38,6 +47,10 @@ func TestHangup(t *testing.T) {
 			text, _ := os.ReadFile(log)
 			return strings.Contains(string(text), says)
 		})
+		// Before that, the worker that runs already has got the new log.
+		if now, err := os.Readlink("/proc/" + worker[1] + "/fd/2"); err != nil || now != log {
+			t.Errorf("the worker writes to %s, %v; want %s", now, err, log)
+		}
 	}
 	hangup("configuration reloaded")
 	write("[workers]\nstandby = 1\n")
