@@ -2,12 +2,14 @@ package hostile
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -21,6 +23,57 @@ func TestDeadCaller(t *testing.T) {
 	}
 	if !strings.Contains(text, "status:") || strings.Contains(text, "<nil>") {
 		t.Errorf("a connection of a dead process got %q, want an error", text)
+	}
+}
+
+// TestCallerEndsAfterHandshake: a process connects, and its child shakes hands on the connection
+// and gets an answer. Then the process ends, and the child asks again: at once, or when another
+// user's process has got the pid.
+func TestCallerEndsAfterHandshake(t *testing.T) {
+	for name, recycled := range map[string]bool{"ended": false, "recycled": true} {
+		t.Run(name, func(t *testing.T) {
+			a, b, d := alice(t), bob(t), start(t)
+			attack := b.intruder(d, "ask-leave", b.file("leave"), b.file("go"))
+			said := &lines{}
+			attack.Stdout = said
+			left, done := startAttack(t, attack)
+			waitFor(t, "there is a first answer", func() bool { return strings.Contains(strings.Join(said.all(), ""), "first:") })
+			b.write("leave")
+			waitFor(t, "the caller has ended", func() bool { _, err := proc.Of(left); return err != nil })
+			if recycled {
+				a.givePID(left)
+			}
+			b.write("go")
+			if err := <-done; err != nil {
+				t.Fatal(err)
+			}
+			text := strings.Join(said.all(), "")
+			if !strings.Contains(text, "first: <nil>") {
+				t.Errorf("while the caller lives: %q, want an answer", text)
+			}
+			if !strings.Contains(text, "second:") || strings.Contains(text, "second: <nil>") {
+				t.Errorf("after its end: %q, want an error", text)
+			}
+		})
+	}
+}
+
+// startAttack starts a command. done gets its end, with that of its children that have its output.
+func startAttack(t *testing.T, attack *exec.Cmd) (pid int, done <-chan error) {
+	t.Helper()
+	if err := attack.Start(); err != nil {
+		t.Fatal(err)
+	}
+	ended := make(chan error, 1)
+	go func() { ended <- attack.Wait() }()
+	return attack.Process.Pid, ended
+}
+
+// write makes an empty file in the home directory.
+func (u *user) write(name string) {
+	u.t.Helper()
+	if err := os.WriteFile(u.file(name), nil, 0o644); err != nil {
+		u.t.Fatal(err)
 	}
 }
 

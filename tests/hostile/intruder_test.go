@@ -31,6 +31,8 @@ var acts = map[string]func(arguments []string) error{
 	"restore-with":    restoreWith,
 	"connect-leave":   connectAndLeave,
 	"use-connection":  useConnection,
+	"outlive-caller":  outliveCaller,
+	"ask-leave":       askAndLeave,
 	"connect-wait":    connectAndWait,
 	"restore-leave":   restoreAndLeave,
 	"silent-restores": silentRestores,
@@ -180,13 +182,7 @@ func useConnection(arguments []string) error {
 	if len(arguments) > 1 && arguments[1] != "" {
 		await(func() bool { return exists(arguments[1]) })
 	}
-	inherited, err := net.FileConn(os.NewFile(3, "connection"))
-	if err != nil {
-		return err
-	}
-	conn, err := grpc.NewClient("passthrough:///phos",
-		grpc.WithTransportCredentials(insecure.NewCredentials()),
-		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return inherited, nil }))
+	conn, err := inheritedClient()
 	if err != nil {
 		return err
 	}
@@ -224,6 +220,56 @@ func restoreOn(ctx context.Context, client api.DaemonClient, token []byte) error
 			fmt.Println("running", running.GetPid())
 		}
 	}
+}
+
+// askAndLeave connects to phosd, leaves the connection to a child, and ends once the file LEAVE
+// exists. The child asks before that, and again once the file GO exists.
+func askAndLeave(arguments []string) error {
+	file, err := connect()
+	if err != nil {
+		return err
+	}
+	given := []string{strconv.Itoa(os.Getpid()), arguments[1]}
+	child := exec.Command("/proc/self/exe", given...)
+	child.Env = append(os.Environ(), intruderVariable+"=outlive-caller")
+	child.ExtraFiles, child.Stdout = []*os.File{file}, os.Stdout
+	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // else this process's pid would stay in use
+	if err := child.Start(); err != nil {
+		return err
+	}
+	await(func() bool { return exists(arguments[0]) })
+	return nil
+}
+
+// outliveCaller asks on the connection of its parent PID, and again when that has ended and the
+// file GO exists.
+func outliveCaller(arguments []string) error {
+	conn, err := inheritedClient()
+	if err != nil {
+		return err
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), harness.Patience)
+	defer cancel()
+	client := api.NewDaemonClient(conn)
+	ended := func() bool { return strconv.Itoa(os.Getppid()) != arguments[0] }
+	_, err = client.Status(ctx, &api.StatusRequest{})
+	fmt.Println("first:", err)
+	await(ended)
+	await(func() bool { return exists(arguments[1]) })
+	_, err = client.Status(ctx, &api.StatusRequest{})
+	fmt.Println("second:", err)
+	return nil
+}
+
+// inheritedClient returns a gRPC client on the connection that was inherited.
+func inheritedClient() (*grpc.ClientConn, error) {
+	inherited, err := net.FileConn(os.NewFile(3, "connection"))
+	if err != nil {
+		return nil, err
+	}
+	return grpc.NewClient("passthrough:///phos",
+		grpc.WithTransportCredentials(insecure.NewCredentials()),
+		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return inherited, nil }))
 }
 
 // await waits until something holds.
