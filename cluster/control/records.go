@@ -93,6 +93,11 @@ func (l *Leader) write(ctx context.Context) error {
 	for e := range l.changedLaunches {
 		l.published(e)
 	}
+	if len(l.changedNodes) > 0 {
+		for w := range l.watchers {
+			w.NodesChanged()
+		}
+	}
 	clear(l.changedLaunches)
 	clear(l.changedNodes)
 	return nil

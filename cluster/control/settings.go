@@ -19,8 +19,8 @@ type Settings struct {
 	Ports PortRange
 	// KeepEnded is how long a launch that has ended is kept.
 	KeepEnded time.Duration
-	// Version is that of this program.
-	Version string
+	// Version is that of this program. Page is the address for browsers; empty: there is none.
+	Version, Page string
 }
 
 // Times that a cluster agrees on.

@@ -105,6 +105,8 @@ func (t Turn) RemoveNode(name, by string, force bool) error {
 // must not wait, nor keep the launch.
 type Watcher interface {
 	Changed(*record.Launch)
+	// NodesChanged says that nodes have changed: they may have new events.
+	NodesChanged()
 	// End says why no more changes come.
 	End(error)
 }

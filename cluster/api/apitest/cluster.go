@@ -94,7 +94,11 @@ func (c *Cluster) Print(id string, lines ...*api.LogLine) {
 
 // Happen adds events.
 func (c *Cluster) Happen(events ...*api.Event) {
-	c.Change(func() { c.events = append(c.events, events...) })
+	c.Change(func() {
+		for _, each := range events {
+			c.happen(each)
+		}
+	})
 }
 
 // Because says why a launch waits.
@@ -144,10 +148,16 @@ func (c *Cluster) add(e *entry) {
 		e.view.Owner = c.Owner
 	}
 	c.launches = append(c.launches, e)
-	c.events = append(c.events, &api.Event{
+	c.happen(&api.Event{
 		Launch: e.view.GetId(), Kind: e.view.GetPhase(), Text: "submitted by " + c.Owner,
 		UnixMs: e.view.GetSubmittedUnixMs(),
 	})
+}
+
+// happen numbers an event and keeps it.
+func (c *Cluster) happen(event *api.Event) {
+	event.Number = uint64(len(c.events) + 1)
+	c.events = append(c.events, event)
 }
 
 // find returns a launch by id, number or name; nil if there is none.

@@ -111,3 +111,8 @@ func (k *Controller) admit(ctx context.Context, method string) error {
 	}
 	return nil
 }
+
+// Services returns the services of a cluster, for servers other than that of Listen.
+func (c *Cluster) Services() (api.LaunchesServer, api.ClusterServer) {
+	return &launches{cluster: c}, &clusterService{cluster: c}
+}

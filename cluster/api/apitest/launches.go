@@ -90,7 +90,11 @@ func (s *launches) List(_ context.Context, request *api.ListRequest) (*api.ListR
 
 // list returns copies of the launches that a request asks for.
 func (c *Cluster) list(request *api.ListRequest) (found []*api.Launch) {
-	for _, e := range slices.Backward(c.launches) {
+	entries := slices.Clone(c.launches)
+	if request.After == nil {
+		slices.Reverse(entries)
+	}
+	for _, e := range entries {
 		named := slices.ContainsFunc(request.GetIds(), func(id string) bool { return c.find(id) == e })
 		switch {
 		case len(request.GetIds()) > 0 && !named, len(request.GetIds()) == 0 && !request.GetEnded() && e.ended():
@@ -98,9 +102,28 @@ func (c *Cluster) list(request *api.ListRequest) (found []*api.Launch) {
 		case request.GetLimit() > 0 && len(found) == int(request.GetLimit()):
 			return found
 		}
-		found = append(found, proto.CloneOf(e.view))
+		if e.onPage(request) {
+			found = append(found, e.listed(request))
+		}
 	}
 	return found
+}
+
+// onPage reports whether a launch has the number and phase that a request asks for.
+func (e *entry) onPage(request *api.ListRequest) bool {
+	return (request.GetBefore() == 0 || e.view.GetNumber() < request.GetBefore()) &&
+		(request.After == nil || e.view.GetNumber() > request.GetAfter()) &&
+		(len(request.GetPhases()) == 0 || slices.Contains(request.GetPhases(), e.view.GetPhase())) &&
+		(request.GetOwner() == "" || request.GetOwner() == e.view.GetOwner())
+}
+
+// listed returns a copy of a launch, with its history if the request asks for it.
+func (e *entry) listed(request *api.ListRequest) *api.Launch {
+	view := proto.CloneOf(e.view)
+	if !request.GetHistory() {
+		view.History = nil
+	}
+	return view
 }
 
 // ended reports whether a launch has ended.
@@ -142,6 +165,7 @@ func (s *launches) Watch(request *api.ListRequest, stream api.Launches_WatchServ
 			return stream.Context().Err()
 		case <-changed:
 		}
+		request = &api.ListRequest{Ended: true, Ids: request.GetIds(), Owner: request.GetOwner()} // changes have no limit
 	}
 }
 
@@ -231,12 +255,18 @@ func (s *launches) Logs(request *api.LogsRequest, stream api.Launches_LogsServer
 
 // Events sends what has happened.
 func (s *launches) Events(request *api.EventsRequest, stream api.Launches_EventsServer) error {
-	for sent := 0; ; {
+	for sent := -1; ; {
 		s.cluster.mu.Lock()
 		events, changed := s.cluster.events, s.cluster.changed
 		s.cluster.mu.Unlock()
-		for ; sent < len(events); sent++ {
+		if tail := int(request.GetTail()); sent < 0 && tail > 0 {
+			sent = len(events) - tail
+		}
+		for sent = max(0, sent); sent < len(events); sent++ {
 			each := events[sent]
+			if each.GetUnixMs() < request.GetSinceUnixMs() {
+				continue
+			}
 			if id := request.GetLaunch(); id != "" && id != each.GetLaunch() {
 				continue
 			}

@@ -47,7 +47,7 @@ func (s *clusterService) Status(ctx context.Context, _ *api.StatusRequest) (*api
 	address, settings := s.Address(), s.Settings()
 	reply := &api.StatusReply{
 		Leader: address, Version: settings.Version, Scheduler: settings.Scheduler, Launches: map[string]uint32{},
-		Controllers: controllerViews(controllers, address),
+		Controllers: controllerViews(controllers, address, settings.Page),
 		Caller:      &api.Caller{Name: caller.Name, Account: caller.Account, Role: string(caller.Role)},
 		Epoch:       uint64(leader.Epoch()),
 	}

@@ -20,12 +20,16 @@ func addressesOf(all []record.Controller) (addresses []string) {
 	return addresses
 }
 
-// controllerViews converts controllers to messages.
-func controllerViews(all []record.Controller, leader string) (views []*api.Controller) {
+// controllerViews converts controllers to messages. The page is that of the leader.
+func controllerViews(all []record.Controller, leader, page string) (views []*api.Controller) {
 	for _, each := range all {
-		views = append(views, &api.Controller{
+		view := &api.Controller{
 			Name: each.Name, Address: each.Address, Version: each.Version, Leads: each.Address == leader,
-		})
+		}
+		if view.GetLeads() {
+			view.Page = page
+		}
+		views = append(views, view)
 	}
 	return views
 }

@@ -61,6 +61,8 @@ type eventFollower struct {
 	request *api.EventsRequest
 	// sent has the number of the last event that was sent of each launch and node.
 	sent map[string]int
+	// begun means that the events from before the request have been sent.
+	begun bool
 }
 
 // mayWant reports whether a launch may be one that is asked for.
@@ -93,6 +95,10 @@ func (f *eventFollower) fresh(t control.Turn) (found []*api.Event, err error) {
 		}
 	}
 	slices.SortStableFunc(found, func(a, b *api.Event) int { return int(a.GetUnixMs() - b.GetUnixMs()) })
+	if tail := int(f.request.GetTail()); tail > 0 && !f.begun {
+		found = found[max(0, len(found)-tail):]
+	}
+	f.begun = true
 	return found, nil
 }
 
@@ -111,10 +117,9 @@ func (f *eventFollower) take(key string, events []record.Event, launchID, node s
 	for _, each := range events {
 		if each.Number > f.sent[key] {
 			f.sent[key] = each.Number
-			fresh = append(fresh, &api.Event{
-				UnixMs: each.At.UnixMilli(), Launch: launchID, Node: node, Kind: each.Kind, Text: each.Text,
-				Epoch: uint64(each.Epoch),
-			})
+			if each.At.UnixMilli() >= f.request.GetSinceUnixMs() {
+				fresh = append(fresh, eventView(each, launchID, node))
+			}
 		}
 	}
 	return fresh

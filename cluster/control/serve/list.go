@@ -23,12 +23,19 @@ func wanted(t control.Turn, caller identity.Caller, request *api.ListRequest) fu
 	return func(l *record.Launch) bool {
 		return maySee(caller, l.Owner) && (request.GetOwner() == "" || l.Owner == request.GetOwner()) &&
 			(request.GetEnded() || named || l.State.Phase != launch.Ended) &&
-			(!named || only[l.ID])
+			(!named || only[l.ID]) && onPage(l, request)
 	}
 }
 
-// list returns the launches that a request asks for, the newest first.
-func list(t control.Turn, wants func(*record.Launch) bool, limit int) []*api.Launch {
+// onPage reports whether a launch has the number and phase that a request asks for.
+func onPage(l *record.Launch, request *api.ListRequest) bool {
+	return (request.GetBefore() == 0 || l.Number < int(request.GetBefore())) &&
+		(request.After == nil || l.Number > int(request.GetAfter())) &&
+		(len(request.GetPhases()) == 0 || slices.Contains(request.GetPhases(), string(l.State.Phase)))
+}
+
+// list returns those launches that a request asks for, in its order.
+func list(t control.Turn, wants func(*record.Launch) bool, request *api.ListRequest) []*api.Launch {
 	var found []*record.Launch
 	for l := range t.Launches() {
 		if wants(l) {
@@ -36,10 +43,19 @@ func list(t control.Turn, wants func(*record.Launch) bool, limit int) []*api.Lau
 		}
 	}
 	slices.SortFunc(found, func(a, b *record.Launch) int { return b.Number - a.Number })
-	if limit > 0 && len(found) > limit {
+	if request.After != nil {
+		slices.Reverse(found)
+	}
+	if limit := int(request.GetLimit()); limit > 0 && len(found) > limit {
 		found = found[:limit]
 	}
-	return launchViews(found)
+	views := launchViews(found)
+	for i, l := range found {
+		if request.GetHistory() {
+			views[i].History = historyView(l)
+		}
+	}
+	return views
 }
 
 // List returns launches, the newest first.
@@ -50,7 +66,7 @@ func (s *launches) List(ctx context.Context, request *api.ListRequest) (*api.Lis
 	}
 	reply := &api.ListReply{}
 	return reply, leader.Ask(ctx, func(t control.Turn) error {
-		reply.Launches = list(t, wanted(t, caller, request), int(request.GetLimit()))
+		reply.Launches = list(t, wanted(t, caller, request), request)
 		return nil
 	})
 }
@@ -83,7 +99,7 @@ func (s *launches) Watch(request *api.ListRequest, stream api.Launches_WatchServ
 	var first []*api.Launch
 	w, err := watch(ctx, leader, func(t control.Turn) (func(*record.Launch) bool, error) {
 		wants := wanted(t, caller, request)
-		first = list(t, wants, int(request.GetLimit()))
+		first = list(t, wants, request)
 		return func(l *record.Launch) bool { return maySee(caller, l.Owner) && (wants(l) || hasEnded(l)) }, nil
 	})
 	if err != nil {

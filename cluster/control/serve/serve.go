@@ -92,7 +92,7 @@ func finish(ctx context.Context, log *slog.Logger, method string, fault any, err
 		// It fails only if the stream has ended.
 		_ = grpc.SetTrailer(ctx, metadata.Pairs(api.LeaderKey, other.Leader))
 	}
-	return api.ToStatus(translated(err))
+	return api.ToStatus(Translate(err))
 }
 
 // translations say what errors of the parts are to callers.
@@ -112,8 +112,8 @@ var translations = []struct{ from, to error }{
 	{store.ErrDeposed, api.ErrUnavailable},
 }
 
-// translated returns an error that callers know.
-func translated(err error) error {
+// Translate returns an error that callers know.
+func Translate(err error) error {
 	var other *control.NotLeaderError
 	if errors.As(err, &other) {
 		return &api.Error{Text: err.Error(), Err: api.ErrUnavailable}

@@ -53,6 +53,9 @@ func (w *watcher) Changed(l *record.Launch) {
 	w.ready.Send()
 }
 
+// NodesChanged implements control.Watcher.
+func (w *watcher) NodesChanged() { w.ready.Send() }
+
 // End implements control.Watcher.
 func (w *watcher) End(err error) {
 	w.mu.Lock()
