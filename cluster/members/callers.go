@@ -70,6 +70,23 @@ func (m *Members) ofToken(ctx context.Context) (identity.Caller, error) {
 	return caller, nil
 }
 
+// Browsers makes the contexts of requests by HTTP, for Of.
+type Browsers struct {
+	*Members
+	Rules local.Rules
+}
+
+// Local returns the context of the process at the other end of a connection in clear.
+func (b Browsers) Local(ctx context.Context, conn net.Conn) context.Context {
+	return grpcpeer.NewContext(ctx, &grpcpeer.Peer{Addr: conn.RemoteAddr(), AuthInfo: localInfoOf(b.Rules, conn)})
+}
+
+// Token returns the context of the user of a token, which has come by TLS or over loopback.
+func (b Browsers) Token(ctx context.Context, text string) context.Context {
+	ctx = grpcpeer.NewContext(ctx, &grpcpeer.Peer{AuthInfo: credentials.TLSInfo{}})
+	return metadata.NewIncomingContext(ctx, metadata.Pairs("authorization", "Bearer "+text))
+}
+
 // localInfo is the AuthInfo of a connection in clear, from this machine.
 type localInfo struct {
 	credentials.CommonAuthInfo
@@ -90,12 +107,17 @@ type localCredentials struct{ rules local.Rules }
 // ServerHandshake finds out which user has connected. A caller that is unknown gets the error with
 // its first request.
 func (c localCredentials) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	caller, err := c.rules.Of(conn)
+	return conn, localInfoOf(c.rules, conn), nil
+}
+
+// localInfoOf finds out which user has made a connection.
+func localInfoOf(rules local.Rules, conn net.Conn) localInfo {
+	caller, err := rules.Of(conn)
 	if err != nil {
 		err = &api.Error{Text: err.Error(), Err: api.ErrUnknownCaller}
 	}
 	common := credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
-	return conn, localInfo{common, caller, err}, nil
+	return localInfo{common, caller, err}
 }
 
 // ClientHandshake is not offered.
