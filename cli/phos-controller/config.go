@@ -28,6 +28,9 @@ type config struct {
 		Ports    string   `toml:"ports" comment:"the TCP ports that launches get on nodes"`
 	} `toml:"controller"`
 	Store storeConfig `toml:"store"`
+	Web   struct {
+		Listen string `toml:"listen" comment:"where browsers find the page: loopback, or with TLS and tokens; empty: none"`
+	} `toml:"web"`
 	Nodes struct {
 		Lease      Duration `toml:"lease" comment:"without a renewal for so long, a node gets nothing new"`
 		FenceAfter Duration `toml:"fence_after" comment:"and after so long, what it runs is stopped there and started elsewhere"`
@@ -69,6 +72,7 @@ func defaults() config {
 	c.Controller.Socket = "/run/phos/controller.sock"
 	c.Controller.Lease = Duration(etcd.DefaultLease)
 	c.Controller.Ports = "20000-29999"
+	c.Web.Listen = "127.0.0.1:7412"
 	c.Nodes.Lease = Duration(control.DefaultTimes.Lease)
 	c.Nodes.FenceAfter = Duration(control.DefaultTimes.FenceAfter)
 	c.Nodes.Grace = Duration(control.DefaultTimes.Grace)

@@ -23,6 +23,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/members"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/cluster/web"
 	"github.com/phos-gpu/phos/daemon/api"
 )
 
@@ -36,6 +37,9 @@ type controller struct {
 	objects  store.Store
 	members  *members.Members
 	servers  []*grpc.Server
+	// page is for browsers, on pageListener. Both are nil if none is served.
+	page         *web.Server
+	pageListener net.Listener
 }
 
 // serveCluster runs a controller until the context ends.
@@ -111,6 +115,9 @@ func (k *controller) lead(
 	if err != nil {
 		return err
 	}
+	if err := k.listenWeb(); err != nil {
+		return err
+	}
 	leading := control.NewController(k.objects, k.settings, k.address, k.log)
 	services := serve.New(leading, serve.Parts{
 		Callers: k.members, People: k.members, Joins: k.members, Controllers: k.members, Code: copies,
@@ -122,11 +129,13 @@ func (k *controller) lead(
 	}
 	defer os.Remove(socket)
 	defer k.stop()
+	if err := k.serveWeb(holder, services, fail); err != nil {
+		return err
+	}
 	supervisor := readiness.FindSupervisor(k.log)
-	status := "serving nodes at " + k.address
 	ready.Say("ready\t%s\t%s\t%s", socket, k.address, k.members.Cluster())
-	supervisor.Ready(status)
-	k.log.Info("controller ready", "cluster", k.members.Cluster(), "address", k.address, "socket", socket)
+	supervisor.Ready("serving nodes at " + k.address)
+	k.log.Info("controller ready", "cluster", k.members.Cluster(), "address", k.address, "socket", socket, "page", k.settings.Page)
 	err = leading.Run(ctx)
 	supervisor.Stopping("stopping; launches go on")
 	return err
@@ -192,6 +201,9 @@ func (k *controller) serve(s *grpc.Server, listener net.Listener, fail context.C
 
 // stop ends all servers.
 func (k *controller) stop() {
+	if k.page != nil {
+		_ = k.page.Close() // the process ends anyway
+	}
 	for _, s := range k.servers {
 		s.Stop()
 	}

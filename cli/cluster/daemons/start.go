@@ -118,7 +118,18 @@ func (o *Options) startCluster(ctx context.Context, to verb.Streams) error {
 	}
 	fmt.Fprintf(to.Out, "\nother machines join within an hour by:\n\n  pos_cli --start --target agent --join %s\n\n"+
 		"launch something:\n\n  phos launch -- hostname\n", token)
-	return nil
+	return showPages(ctx, to, client)
+}
+
+// showPages prints where browsers find the cluster.
+func showPages(ctx context.Context, to verb.Streams, client *cluster.Client) error {
+	reply, err := client.Cluster.Status(ctx, &cluster.StatusRequest{})
+	for _, each := range reply.GetControllers() {
+		if each.GetPage() != "" {
+			fmt.Fprintf(to.Out, "\nsee it in a browser:\n\n  %s\n", humanize.Printable(each.GetPage()))
+		}
+	}
+	return err
 }
 
 // joinToken returns a token for nodes; 0 uses are any number.

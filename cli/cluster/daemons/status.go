@@ -39,6 +39,9 @@ func ShowCluster(ctx context.Context, to verb.Streams, asJSON bool) error {
 		}
 		fmt.Fprintf(to.Out, "controller at %s %s, version %s\n", humanize.Printable(each.GetAddress()), state,
 			humanize.Printable(each.GetVersion()))
+		if page := each.GetPage(); page != "" {
+			fmt.Fprintf(to.Out, "its page for browsers: %s\n", humanize.Printable(page))
+		}
 	}
 	you := reply.GetCaller()
 	fmt.Fprintf(to.Out, "you are %s, as %s on the nodes, with the role %s\n", humanize.Shorten(you.GetName(), 60),
