@@ -12,6 +12,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/nvml.sh
 . scripts/criu.sh
 . scripts/prometheus.sh
+. scripts/chromium.sh
 . scripts/containers.sh
 . scripts/verbs.sh
 . scripts/gpu.sh

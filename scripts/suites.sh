@@ -5,6 +5,7 @@
 REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
 [ -z "${PROMTOOL:-}" ] || REQUIRE=$REQUIRE,promtool
+[ -z "${CHROMIUM:-}" ] || REQUIRE=$REQUIRE,chromium
 [ -z "${CRIU:-}" ] || REQUIRE=$REQUIRE,criu,root
 [ -z "${HOSTS:-}" ] || REQUIRE=$REQUIRE,hosts
 [ -z "${CONTAINER_ROOT:-}" ] || REQUIRE=$REQUIRE,containers,slurm

@@ -208,6 +208,7 @@ need_for_tests() {
 	need_nvml
 	need_criu
 	need_promtool
+	need_chromium
 	need_hosts
 	need_recipes
 	need_packages

@@ -63,6 +63,7 @@ var layers = map[string]string{
 	"cluster/control":          "image",
 	"cluster/messages":         "device",
 	"cluster/members":          "process",
+	"cluster/web":              "process",
 	"cluster/agent":            "process",
 	"cluster/agent/linelog":    "device",
 	"cluster/agent/supervisor": "image",
