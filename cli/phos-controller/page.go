@@ -14,8 +14,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/web"
 )
 
-// listenWeb opens the port of the page for browsers. Launches do not depend on the page: a port that
-// is taken is a warning.
+// listenWeb opens the port of the page for browsers. Launches do not depend on the page, so a port
+// that is taken is only a warning.
 func (k *controller) listenWeb() error {
 	if k.config.Web.Listen == "" {
 		return nil

@@ -18,6 +18,12 @@
 //	follow.go    what changes, as server-sent events (stream.go)
 //	timeline.go  the course of a replica, as segments and marks
 //
+// # Locking
+//
+// Logins, streams and changes have a lock each, which is held for some statements. None is taken
+// while another one is held. That of an eventStream is held while the browser takes an event, for
+// writeTimeout at most; nothing else waits for it but the same stream.
+//
 // It places nothing and stores nothing. The page is tested in a browser by tests/page. Read
 // server.go.
 package web

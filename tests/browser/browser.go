@@ -15,9 +15,10 @@ import (
 
 // Browser is a running Chromium.
 type Browser struct {
-	t       *testing.T
+	t *testing.T
+
+	mu      sync.Mutex // guards all below
 	to      *os.File
-	mu      sync.Mutex // guards all below, and writes
 	last    int
 	waiting map[int]chan reply
 	tabs    map[string]*Tab
