@@ -17,6 +17,7 @@ import (
 type changes struct {
 	mu    sync.Mutex
 	ids   map[string]bool
+	all   bool // all may have changed
 	ready chan struct{}
 }
 
@@ -26,9 +27,11 @@ const (
 	maxChanged = 200
 )
 
-// add notes changed launches.
-func (c *changes) add(launches []*api.Launch) {
+// add notes changed launches. With the first reply of a watch the page must look at all: it may
+// have looked before the watch began.
+func (c *changes) add(launches []*api.Launch, first bool) {
 	c.mu.Lock()
+	c.all = c.all || first
 	for _, each := range launches {
 		c.ids[each.GetId()] = true
 	}
@@ -43,10 +46,11 @@ func (c *changes) add(launches []*api.Launch) {
 func (c *changes) take() (ids []string, all bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	if all = len(c.ids) > maxChanged; !all {
+	if all = c.all || len(c.ids) > maxChanged; !all {
 		ids = slices.Sorted(maps.Keys(c.ids))
 	}
 	clear(c.ids)
+	c.all = false
 	return ids, all
 }
 
@@ -55,13 +59,9 @@ func (s *Server) followChanges(q *request, e *eventStream) error {
 	c := &changes{ids: map[string]bool{}, ready: make(chan struct{}, 1)}
 	finished := make(chan error, 1)
 	go func() {
-		first := true
 		finished <- s.parts.Launches.Watch(&api.ListRequest{Ended: true, Limit: 1}, &sink[api.WatchReply]{
 			ctx: q.ctx, send: func(reply *api.WatchReply) error {
-				if !first {
-					c.add(reply.GetLaunches())
-				}
-				first = false
+				c.add(reply.GetLaunches(), reply.GetComplete())
 				return nil
 			},
 		})

@@ -300,6 +300,9 @@ func TestChanges(t *testing.T) {
 	s := newSite(t)
 	next, _ := s.stream("/api/follow")
 	next()
+	if got := next(); got.kind != "changed" || !strings.Contains(got.data, `"all":true`) {
+		t.Errorf("the stream does not begin with all: %v", got)
+	}
 	id := s.cluster.Add(&api.Launch{Name: "a"}).GetId()
 	if got := next(); got.kind != "changed" || !strings.Contains(got.data, id) {
 		t.Errorf("got %v", got)

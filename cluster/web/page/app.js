@@ -100,6 +100,6 @@ if (await identify()) {
   route();
 }
 glance.begin(app);
-follow("follow", { begin: () => told({ all: true }), changed: told });
+follow("follow", { changed: told }); // the first message is that all may have changed
 setInterval(() => { if (!document.hidden) shown?.tick?.(); }, 1000);
 setInterval(() => { if (document.body.classList.contains("offline")) ask("me").catch(() => {}); }, 2000);
