@@ -77,11 +77,12 @@ func StartBy(t *testing.T, start func(arguments []string, pipes []*os.File) erro
 		t.Fatal(err)
 	}
 	b := &Browser{t: t, to: ourOut, waiting: map[int]chan reply{}, tabs: map[string]*Tab{}}
+	profile := newProfile(t)
 	t.Cleanup(func() { _, _ = ourOut.Close(), ourIn.Close() })
 	err = start([]string{
 		program, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run",
 		"--disable-extensions", "--disable-background-networking", "--disable-component-update", "--disable-sync",
-		"--hide-scrollbars", "--force-color-profile=srgb", "--user-data-dir=" + t.TempDir(), "--remote-debugging-pipe", "about:blank",
+		"--hide-scrollbars", "--force-color-profile=srgb", "--user-data-dir=" + profile, "--remote-debugging-pipe", "about:blank",
 	}, []*os.File{theirIn, theirOut})
 	_, _ = theirIn.Close(), theirOut.Close()
 	if err != nil {
@@ -89,6 +90,20 @@ func StartBy(t *testing.T, start func(arguments []string, pipes []*os.File) erro
 	}
 	go b.read(ourIn)
 	return b
+}
+
+// newProfile returns a directory for the files of a browser, and removes it with the test. Some
+// processes of a browser that was killed may write there for a little longer.
+func newProfile(t *testing.T) string {
+	t.Helper()
+	profile, err := os.MkdirTemp("", "phos-browser-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		harness.Eventually(t, "the files of the browser are removed", func() bool { return os.RemoveAll(profile) == nil })
+	})
+	return profile
 }
 
 // read reads what the browser sends until it ends.
