@@ -82,6 +82,9 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Rest
 	if err := filelist.ForgetSizes(order.Images, pathsOf(order)); err != nil {
 		return nil, err
 	}
+	if err := filelist.ForgetParent(order.Images, r.Root); err != nil {
+		return nil, err
+	}
 	p, err := c.newPlan(ctx, order, r)
 	defer p.close()
 	if err != nil {

@@ -1,7 +1,9 @@
 // Package filelist edits the list of open files that CRIU has written, before CRIU reads it again.
 // It parses only what it needs: the frames of records, and the path and size of regular files.
 //
-// It also lists which programs and libraries the processes will open again, so that missing ones
+// It also drops what the root of a tree has asked of a parent that is no more.
+//
+// And it lists which programs and libraries the processes will open again, so that missing ones
 // can be reported before a restore.
 //
 // CRIU refuses to open a file whose size or mode has changed. Restored files get their old size;
