@@ -37,6 +37,10 @@ func (s *stream) answer(ctx context.Context, ask *api.Ask) {
 	if err != nil {
 		return
 	}
+	// A log without lines is an answer, too.
+	if err := parts.Send(&api.AnswerPart{Question: ask.GetQuestion()}); err != nil {
+		return
+	}
 	b := &batch{number: ask.GetQuestion(), send: parts.Send}
 	if err := s.agent.readLog(ctx, ask.GetLogs(), b); err != nil && ctx.Err() == nil {
 		_ = parts.Send(&api.AnswerPart{Question: ask.GetQuestion(), Error: err.Error()})
