@@ -61,7 +61,8 @@ func TestAgentDies(t *testing.T) {
 func TestCutOff(t *testing.T) {
 	s := newSite(t, 3, 1)
 	dir := s.share("witness")
-	spec := shell("while :; do date +%s.%N > "+dir+"/$PHOS_NODE; sleep 0.02; done", 1, 1)
+	// A file that is being written when its writer is killed would be empty.
+	spec := shell("cd "+dir+"; while :; do date +%s.%N > $PHOS_NODE.new; mv $PHOS_NODE.new $PHOS_NODE; sleep 0.02; done", 1, 1)
 	spec.Place.Hostnames = []string{"node2", "node3"} // the controller is on the other one
 	id := s.launch(spec)
 	node := s.awaitRunning(id).GetReplicas()[0].GetNode()
