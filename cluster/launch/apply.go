@@ -314,7 +314,7 @@ func (e Saved) apply(s *State) error {
 
 // apply keeps the cut.
 func (e Checkpointed) apply(s *State) error {
-	if s.Phase != Running {
+	if s.Phase != Running && !s.Cutting {
 		return nil
 	}
 	return s.setCut(e.Images)
@@ -333,6 +333,21 @@ func (s *State) setCut(images map[int]string) error {
 		cut[i] = images[i]
 	}
 	s.Cut = cut
+	return nil
+}
+
+// apply drops the cut. All that waits to go on from it begins, so what has ended is needed again.
+func (e ImagesLost) apply(s *State) error {
+	if len(s.Cut) == 0 || s.Phase == Ended || s.Phase == Stopping && s.Goal == ToEnd {
+		return nil
+	}
+	s.Cut = nil
+	if s.Phase == Running {
+		return nil // what runs goes on
+	}
+	for i := range s.Replicas {
+		s.Replicas[i].Done = false
+	}
 	return nil
 }
 

@@ -221,7 +221,12 @@ func (w *world) endSomething() {
 
 // disturb lets nodes die, and people and policies interfere.
 func (w *world) disturb() {
-	switch w.random.IntN(8) {
+	switch w.random.IntN(9) {
+	case 8:
+		w.event(ImagesLost{})
+		if len(w.state.Cut) > 0 && w.state.Phase != Ended && w.state.Goal != ToEnd {
+			w.fail("the cut is still there")
+		}
 	case 0:
 		node := w.nodes[w.random.IntN(len(w.nodes))]
 		clear(w.running[node])

@@ -136,8 +136,8 @@ func (c *checker) checkCheckpoint(p Checkpoint) {
 		c.wrong("checkpoint.dir", p.Directory, "want an absolute path that all nodes share")
 	}
 	for i, each := range p.On {
-		if each != "preempt" && each != "drain" && each != "exit-signal" {
-			c.wrong(fmt.Sprintf("checkpoint.on[%d]", i), each, `want "preempt", "drain" or "exit-signal"`)
+		if each != string(OnPreempt) && each != string(OnDrain) && each != string(OnSuspend) {
+			c.wrong(fmt.Sprintf("checkpoint.on[%d]", i), each, `want "preempt", "drain" or "suspend"`)
 		}
 	}
 }

@@ -94,11 +94,14 @@ type Source struct {
 	Commit string `json:"commit,omitempty"`
 }
 
-// Checkpoint says when the processes of a launch are saved. phosd knows the occasions.
+// Checkpoint says when the processes of a launch are saved.
 type Checkpoint struct {
+	// Every is the time between two saves while it runs; 0: there are none.
 	Every Duration `json:"every,omitempty"`
-	On    []string `json:"on,omitempty"`
-	Keep  int      `json:"keep,omitempty"`
+	// On are the occasions on which it is saved and stopped, instead of only stopped; none: all.
+	On []string `json:"on,omitempty"`
+	// Keep is how many generations of an attempt's image stay; 0: all.
+	Keep int `json:"keep,omitempty"`
 	// Directory is shared by the nodes; empty: each node keeps images of its own.
 	Directory string `json:"dir,omitempty"`
 }

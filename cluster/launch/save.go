@@ -1,0 +1,42 @@
+package launch
+
+import (
+	"fmt"
+	"slices"
+)
+
+// Occasion is why a launch is saved and stopped.
+type Occasion string
+
+// The occasions.
+const (
+	OnSuspend Occasion = "suspend"
+	OnPreempt Occasion = "preempt"
+	OnDrain   Occasion = "drain"
+)
+
+// CheckSavable returns an error, ErrRefused, if a launch cannot be saved: processes that are saved
+// at different moments would not agree with each other when they go on, and this version saves one
+// process, with its children, at a time.
+func (s *Spec) CheckSavable() error {
+	replicas, processes := 0, 0
+	for _, job := range s.Jobs {
+		replicas += job.Replicas.Max
+		processes += job.Replicas.Max * len(job.Processes)
+	}
+	switch {
+	case replicas > 1:
+		return fmt.Errorf("%w: it has %d replicas; this version saves launches of one process with its children "+
+			"(an array makes independent processes launches of their own)", ErrRefused, replicas)
+	case processes > 1:
+		return fmt.Errorf("%w: its replica has %d processes; this version saves launches of one process with its children",
+			ErrRefused, processes)
+	}
+	return nil
+}
+
+// Saves reports whether a launch wants to be saved on an occasion. A user who suspends it wants
+// that.
+func (p *Checkpoint) Saves(on Occasion) bool {
+	return len(p.On) == 0 || on == OnSuspend || slices.Contains(p.On, string(on))
+}
