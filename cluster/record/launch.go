@@ -38,6 +38,11 @@ type Launch struct {
 	State launch.State `json:"state"`
 	// Saved is when the images of State.Cut were taken.
 	Saved time.Time `json:"saved,omitzero"`
+	// Images are the last ones that were taken, the newest last. Saves counts the saves that were
+	// ordered, and SaveProblem is why the last one has failed.
+	Images      []Image `json:"images,omitempty"`
+	Saves       int     `json:"saves,omitempty"`
+	SaveProblem string  `json:"save_problem,omitempty"`
 	// Events are the last ones, the newest last.
 	Events []Event `json:"events,omitempty"`
 	// Spans are when replicas had processes, the newest last.
@@ -77,8 +82,8 @@ const (
 	maxSpans  = 500
 )
 
-// launchVersion is the version that Encode writes.
-const launchVersion = 1
+// launchVersion is the version that Encode writes. Version 1 knew no images.
+const launchVersion = 2
 
 // Encode returns the value for the store.
 func (l *Launch) Encode() []byte { return encode("launch", launchVersion, l) }
@@ -99,6 +104,7 @@ func DecodeLaunch(text []byte) (Launch, error) {
 func (l *Launch) Clone() *Launch {
 	c := *l
 	c.Events, c.Spans = slices.Clone(l.Events), slices.Clone(l.Spans)
+	c.Images = slices.Clone(l.Images)
 	return &c
 }
 

@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"os"
 	"reflect"
 	"strings"
 	"testing"
@@ -42,6 +43,18 @@ func someLaunch(t *testing.T) *Launch {
 	return l
 }
 
+// withImages returns a launch that also has the fields of version 2.
+func withImages(t *testing.T) *Launch {
+	l := someLaunch(t)
+	l.Saved, l.Saves, l.SaveProblem = at, 2, "disk full"
+	l.AddImage(Image{
+		Replica: 1, Attempt: 1, Node: "a", Shared: true, Dir: "/images/l-abcdefghij.1.1", Generation: 3,
+		Work: "/var/lib/phos-agent/work/l-abcdefghij.1.1", Key: []byte("secret"), GPUs: []int{2}, At: at, Bytes: 1 << 30, WrittenBytes: 1 << 20,
+		Pause: 5 * time.Millisecond,
+	})
+	return l
+}
+
 // someNode returns a node with all fields set.
 func someNode() *Node {
 	n := &Node{
@@ -56,10 +69,11 @@ func someNode() *Node {
 	return n
 }
 
-// TestFormat: records are written as the files of version 1 say, and read back.
+// TestFormat: records are written as the files of the newest version say, and those of all versions
+// are read.
 func TestFormat(t *testing.T) {
 	l, n, c := someLaunch(t), someNode(), &Cluster{ID: "c1", Created: at}
-	golden.Check(t, "testdata/launch.v1.json", l.Encode())
+	golden.Check(t, "testdata/launch.v2.json", withImages(t).Encode())
 	golden.Check(t, "testdata/node.v1.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
 	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
@@ -69,6 +83,13 @@ func TestFormat(t *testing.T) {
 	}
 	if got, err := DecodeLaunch(l.Encode()); err != nil || !reflect.DeepEqual(&got, l) {
 		t.Errorf("got %+v, %v", got, err)
+	}
+	old, err := os.ReadFile("testdata/launch.v1.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := DecodeLaunch(old); err != nil || !reflect.DeepEqual(&got, l) {
+		t.Errorf("of version 1: got %+v, %v", got, err)
 	}
 	if got, err := DecodeNode(n.Encode()); err != nil || !reflect.DeepEqual(&got, n) {
 		t.Errorf("got %+v, %v", got, err)
@@ -106,6 +127,13 @@ func TestLimits(t *testing.T) {
 	for range 1000 {
 		l.AddEvent(Event{Kind: "x"})
 		l.OpenSpan(Span{})
+	}
+	l.State.Cut = map[int]string{0: (&Image{Node: "a", Generation: 0}).Name()}
+	for i := range 100 {
+		l.AddImage(Image{Node: "a", Generation: uint64(i)})
+	}
+	if len(l.Images) != maxImages || l.Image(l.State.Cut[0]) == nil || l.Images[maxImages-1].Generation != 99 {
+		t.Errorf("images are %+v", l.Images)
 	}
 	if len(l.Events) != maxEvents || len(l.Spans) != maxSpans || l.Events[maxEvents-1].Number != 1001 {
 		t.Errorf("%d events up to number %d, %d spans", len(l.Events), l.Events[maxEvents-1].Number, len(l.Spans))

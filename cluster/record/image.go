@@ -1,0 +1,74 @@
+package record
+
+import (
+	"fmt"
+	"time"
+)
+
+// Image is a generation of an image of a replica.
+type Image struct {
+	// Replica and Attempt are those that were saved.
+	Replica int `json:"replica"`
+	Attempt int `json:"attempt"`
+	// Node is where the attempt ran. Shared means that all nodes can read the image.
+	Node   string `json:"node"`
+	Shared bool   `json:"shared,omitempty"`
+	// Dir is the image directory, and Work the directory of the attempt's working directories, which
+	// a restore needs.
+	Dir        string `json:"dir"`
+	Generation uint64 `json:"generation"`
+	Work       string `json:"work,omitempty"`
+	// Key is that of the node's phosd, by which another node knows a shared image for genuine. People
+	// are not shown it.
+	Key []byte `json:"key,omitempty"`
+	// GPUs are those that the attempt had. Its program gets the same again.
+	GPUs []int `json:"gpus,omitempty"`
+
+	At           time.Time     `json:"at"`
+	Bytes        uint64        `json:"bytes,omitempty"`
+	WrittenBytes uint64        `json:"written_bytes,omitempty"`
+	Pause        time.Duration `json:"pause_ns,omitempty"`
+}
+
+// Name returns what a launch's state calls the image.
+func (i *Image) Name() string { return fmt.Sprintf("%s:%s#%d", i.Node, i.Dir, i.Generation) }
+
+// maxImages is how many images a launch remembers.
+const maxImages = 20
+
+// AddImage appends an image, and forgets the oldest ones that the state does not name.
+func (l *Launch) AddImage(image Image) {
+	l.Images = append(l.Images, image)
+	for i := 0; i < len(l.Images)-1 && len(l.Images) > maxImages; {
+		if l.names(&l.Images[i]) {
+			i++
+			continue
+		}
+		l.Images = append(l.Images[:i:i], l.Images[i+1:]...)
+	}
+}
+
+// names reports whether the state may start a replica from an image.
+func (l *Launch) names(image *Image) bool {
+	for _, name := range l.State.Cut {
+		if name == image.Name() {
+			return true
+		}
+	}
+	for i := range l.State.Replicas {
+		if l.State.Replicas[i].Image == image.Name() {
+			return true
+		}
+	}
+	return false
+}
+
+// Image returns the image that a launch's state calls so; nil: it is not known.
+func (l *Launch) Image(name string) *Image {
+	for i := range l.Images {
+		if l.Images[i].Name() == name {
+			return &l.Images[i]
+		}
+	}
+	return nil
+}
