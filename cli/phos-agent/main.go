@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 )
 
@@ -67,6 +68,10 @@ func run(arguments []string) int {
 			return supervisor.Main(arguments[1:])
 		case agent.UnpackRole:
 			return agent.UnpackMain()
+		case saver.SaveRole:
+			return saver.SaveMain()
+		case saver.RestoreRole:
+			return saver.RestoreMain(arguments[1:])
 		}
 	}
 	o, rest, err := parse(arguments)

@@ -45,6 +45,8 @@ type Agent struct {
 	code     *codeCache
 	// controllers is used by Run only, and what it calls.
 	controllers *controllers
+	// turn has a value while an attempt is being saved: one at a time.
+	turn chan struct{}
 
 	mu       sync.Mutex
 	deadline time.Duration // what supervisors of new attempts start with
@@ -57,8 +59,10 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: config, boot: boot, controllers: &controllers{all: config.Controllers}}
-	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code")} {
+	a := &Agent{
+		config: config, boot: boot, controllers: &controllers{all: config.Controllers}, turn: make(chan struct{}, 1),
+	}
+	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)
 		}

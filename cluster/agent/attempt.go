@@ -30,15 +30,21 @@ type attempt struct {
 	// stopping is closed when its end is ordered, with the grace.
 	stopping chan struct{}
 	grace    time.Duration
+	// work is the directory of its working directories.
+	work string
+	// saves are its images.
+	saves *saves
 	// released is closed when the leader wants it no more.
 	released chan struct{}
 }
 
 func newAttempt(set *attempts, key supervisor.Key) *attempt {
-	return &attempt{
-		set: set, key: key,
+	t := &attempt{
+		set: set, key: key, work: set.agent.workDir(key),
 		prepared: make(chan struct{}), stopping: make(chan struct{}), released: make(chan struct{}),
 	}
+	t.saves = newSaves(t)
+	return t
 }
 
 // endPreparing notes that it has a log, or will never have one.
@@ -48,6 +54,13 @@ func (t *attempt) endPreparing() {
 	if !isClosed(t.prepared) {
 		close(t.prepared)
 	}
+}
+
+// started returns what was started; nil: nothing was yet.
+func (t *attempt) started() *supervisor.Attempt {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.runs
 }
 
 // last returns the last report; nil: there is none yet.
@@ -104,14 +117,15 @@ func isClosed(c <-chan struct{}) bool {
 // ends while the attempt is prepared, the attempt is dropped, and the next stream orders it again.
 func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.Order) {
 	if order.GetDo() != string(launch.Run) {
-		t.ended(supervisor.Status{}) // it was never started here
-		t.awaitRelease()
+		t.neverStarted()
 		return
 	}
 	preparing, cancel := context.WithCancel(ctx)
 	go func() {
 		select {
 		case <-t.stopping:
+			cancel()
+		case <-t.saves.ordered:
 			cancel()
 		case <-preparing.Done():
 		}
@@ -121,9 +135,8 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 	switch {
 	case err == nil:
 		t.finish(started)
-	case isClosed(t.stopping):
-		t.ended(supervisor.Status{})
-		t.awaitRelease()
+	case isClosed(t.stopping), isClosed(t.saves.ordered):
+		t.neverStarted()
 	case ctx.Err() != nil:
 		t.set.gone(t)
 	default:
@@ -131,6 +144,13 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 		t.ended(supervisor.Status{Processes: []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: err.Error()}}}})
 		t.awaitRelease()
 	}
+}
+
+// neverStarted reports the end of an attempt of which no process was started.
+func (t *attempt) neverStarted() {
+	t.say(func(r *api.Report) { r.Unstarted = true })
+	t.ended(supervisor.Status{})
+	t.awaitRelease()
 }
 
 // start prepares an attempt and starts its supervisor.
@@ -179,11 +199,15 @@ func (t *attempt) finish(started *supervisor.Attempt) {
 		case <-done:
 		}
 	}()
-	if status, err := started.Started(ctx); err == nil && status.State == supervisor.Running {
-		t.say(func(r *api.Report) { r.State, r.Progress, r.StartedUnixMs = "running", "", status.Started.UnixMilli() })
-	}
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		t.awaitRunning(ctx, started, done)
+		t.saves.run(started, done)
+	}()
 	status, err := started.Wait(ctx)
 	close(done)
+	<-saved
 	if err != nil {
 		status.Processes = []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: "its supervisor is lost: " + err.Error()}}}
 	}
@@ -191,12 +215,34 @@ func (t *attempt) finish(started *supervisor.Attempt) {
 	t.awaitRelease()
 }
 
+// awaitRunning reports that all processes run. Restored ones do once phosd says so.
+func (t *attempt) awaitRunning(ctx context.Context, started *supervisor.Attempt, done <-chan struct{}) {
+	status, err := started.Started(ctx)
+	if err != nil || status.State != supervisor.Running {
+		return
+	}
+	if from, restored := restoreOf(started); restored {
+		t.work = filepath.Dir(from.Tell)
+		if told, found := awaitRestored(from, done); !found || told.Error != "" {
+			return
+		}
+	}
+	t.say(func(r *api.Report) { r.State, r.Progress, r.StartedUnixMs = "running", "", status.Started.UnixMilli() })
+}
+
 // ended reports the end.
 func (t *attempt) ended(status supervisor.Status) {
 	t.endPreparing()
+	t.explainRestore(&status)
+	image := t.saves.endedBy(&status)
 	t.say(func(r *api.Report) {
 		r.State, r.Progress, r.Fenced = "ended", "", status.Reason == supervisor.Fenced
 		r.EndedUnixMs = status.Ended.UnixMilli()
+		if image != nil {
+			image.into(r)
+			r.Saved, r.Save, r.SaveError = true, t.saves.number(), ""
+			return
+		}
 		r.Exits = messages.Exits(exitsOf(&status))
 	})
 }
@@ -214,8 +260,10 @@ func exitsOf(status *supervisor.Status) []launch.Exit {
 func (t *attempt) awaitRelease() {
 	<-t.released
 	a := t.set.agent
-	if err := os.RemoveAll(a.workDir(t.key)); err != nil {
-		a.config.Log.Warn("working directory stays", "attempt", t.key, "error", err)
+	if t.last().GetImage() == nil && t.work == a.workDir(t.key) { // an image needs the directory
+		if err := os.RemoveAll(t.work); err != nil {
+			a.config.Log.Warn("working directory stays", "attempt", t.key, "error", err)
+		}
 	}
 	mark := filepath.Join(a.path("attempts"), t.key.String(), releasedName)
 	if err := os.WriteFile(mark, nil, 0o600); err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -229,9 +277,7 @@ const extendTime = 2 * time.Second
 
 // extend moves the deadline of the supervisor, if there is one.
 func (t *attempt) extend(ctx context.Context, until time.Duration) {
-	t.mu.Lock()
-	runs := t.runs
-	t.mu.Unlock()
+	runs := t.started()
 	if runs == nil {
 		return
 	}

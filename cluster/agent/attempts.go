@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
 )
 
 // attempts is what the node has of launches, and what it shall have.
@@ -22,12 +23,14 @@ type attempts struct {
 	mu    sync.Mutex
 	all   map[supervisor.Key]*attempt
 	epoch uint64
+	// over are launches that have ended, of which attempts are not gone yet.
+	over map[string]*api.EndedLaunch
 	// report sends reports to the leader; nil: there is no stream.
 	report func(*api.Report)
 }
 
 func newAttempts(a *Agent) *attempts {
-	return &attempts{agent: a, all: map[supervisor.Key]*attempt{}}
+	return &attempts{agent: a, all: map[supervisor.Key]*attempt{}, over: map[string]*api.EndedLaunch{}}
 }
 
 // ErrOldEpoch means that a leader that was replaced sends orders.
@@ -100,7 +103,8 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 			s.all[key] = t
 			go t.run(ctx, client, order)
 		}
-		if order.GetDo() != "run" {
+		t.saves.follow(order)
+		if order.GetDo() == string(launch.Stop) {
 			t.stop(time.Duration(order.GetGraceMs()) * time.Millisecond)
 		}
 	}
@@ -113,6 +117,11 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 				s.release(key)
 			}
 		}
+		s.forgetOthers(orders)
+	}
+	for _, ended := range orders.GetEnded() {
+		s.over[ended.GetLaunch()] = ended
+		s.discardIfOver(ended.GetLaunch())
 	}
 	return nil
 }
@@ -144,6 +153,7 @@ func (s *attempts) gone(t *attempt) {
 	if s.all[t.key] == t {
 		delete(s.all, t.key)
 	}
+	s.discardIfOver(t.key.Launch)
 }
 
 // reportTo sends all reports from now on to a stream, until stop is called.

@@ -12,6 +12,9 @@
 //	attempt.go    the course of one attempt
 //	prepare.go    working directories, code and environments
 //	unpack.go     packed directories
+//	saves.go      when an attempt is saved, and what has come of it
+//	image.go      where images are, and processes that go on from one
+//	discard.go    what launches have left
 //	inventory.go  what the node has for launches
 //	answer.go     logs, for people
 //

@@ -70,13 +70,17 @@ func (a *Agent) prepare(
 		Grace:        time.Duration(order.GetGraceMs()) * time.Millisecond,
 		CgroupParent: "phos-launches",
 	}
+	work, err := a.workOf(order)
+	if err != nil {
+		return spec, err
+	}
 	source, err := a.fetch(ctx, client, order, progress)
 	if err != nil {
 		return spec, err
 	}
 	for i, process := range order.GetProcesses() {
-		dir := filepath.Join(a.workDir(spec.Key), strconv.Itoa(i))
-		if err := a.fill(ctx, dir, owner, source, order); err != nil {
+		dir := filepath.Join(work, strconv.Itoa(i))
+		if err := a.fillUnlessKept(ctx, dir, owner, source, order); err != nil {
 			return spec, fmt.Errorf("working directory of process %d: %w", i, err)
 		}
 		spec.Processes = append(spec.Processes, supervisor.Process{
@@ -85,6 +89,10 @@ func (a *Agent) prepare(
 		})
 		spec.Limits.CPUs += process.GetMillicpus()
 		spec.Limits.MemoryBytes += process.GetMemoryBytes()
+	}
+	if order.GetImage() != nil {
+		progress("restoring from its image")
+		return spec, a.goOn(ctx, &spec, owner, work, order)
 	}
 	return spec, nil
 }
@@ -95,6 +103,14 @@ func texts(words [][]byte) (all []string) {
 		all = append(all, string(word))
 	}
 	return all
+}
+
+// fillUnlessKept makes a working directory, unless it is that of an image and still there.
+func (a *Agent) fillUnlessKept(ctx context.Context, dir string, o owner, packed string, order *api.Order) error {
+	if _, err := os.Stat(dir); err == nil && order.GetImage() != nil {
+		return nil
+	}
+	return a.fill(ctx, dir, o, packed, order)
 }
 
 // fill makes a working directory, with the code in it.

@@ -175,6 +175,8 @@ var allowed = [][2]string{
 	{"daemon/gpu/cuda", "cgo/cudadrv"},
 	{"daemon/gpu/cuda/devicelist", "cgo/cudadrv"},
 	{"cluster/agent", "daemon/api"},
+	{"cluster/agent/saver", "daemon/api"},
+	{"cluster/agent/saver", "daemon/api/fdtoken"},
 }
 
 func TestLayers(t *testing.T) {

@@ -167,6 +167,7 @@ var readersOfProc = map[string]string{
 	"internal/linux/account/account.go":               "a setting of the kernel, not of a process",
 	"internal/linux/rootdir/root.go":                  "the root directory of a process, opened once",
 	"internal/linux/tcpowner/table.go":                "sockets of a network namespace, not of a process",
+	"cluster/agent/saver/client.go":                   "the agent's own program",
 	"cluster/agent/supervisor/harden.go":              "settings of the process itself",
 	"cluster/agent/supervisor/request.go":             "a short path for a socket",
 	"cluster/agent/supervisor/start.go":               "the agent's own program",

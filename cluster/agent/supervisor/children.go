@@ -108,7 +108,7 @@ func (s *supervisor) notStarted(process int, why error) {
 
 // start starts one process. It cannot be reaped before it is known.
 func (s *supervisor) start(process int) error {
-	theirs, err := s.output.open(process)
+	theirs, err := s.output.open(process, s.order.Processes[process].UID)
 	defer func() {
 		for _, fd := range theirs {
 			if fd > 0 {

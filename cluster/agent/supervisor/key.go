@@ -30,11 +30,11 @@ func ParseKey(name string) (Key, error) {
 	if !found || !found2 || err != nil || err2 != nil || k.String() != name {
 		return Key{}, fmt.Errorf("%w: %.100q is not LAUNCH.REPLICA.ATTEMPT", ErrInvalid, name)
 	}
-	return k, k.check()
+	return k, k.Check()
 }
 
-// check refuses what is not a name for a directory and a cgroup.
-func (k Key) check() error {
+// Check refuses what is not a name for a directory and a cgroup.
+func (k Key) Check() error {
 	odd := func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && r != '-' && r != '_'
 	}

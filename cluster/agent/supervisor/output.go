@@ -31,8 +31,9 @@ func newOutput(lines *linelog.Writer) *output {
 }
 
 // open returns the descriptors of a process for its standard output and error. The caller closes
-// them once the process has them.
-func (o *output) open(process int) (theirs [2]int, err error) {
+// them once the process has them. They are its user's, so that it can open /dev/stdout, and that
+// they can take the place of others when the process is restored.
+func (o *output) open(process int, uid uint32) (theirs [2]int, err error) {
 	for i, stream := range []linelog.Stream{linelog.Out, linelog.Err} {
 		var pair [2]int
 		if err := unix.Pipe2(pair[:], unix.O_CLOEXEC); err != nil {
@@ -41,6 +42,9 @@ func (o *output) open(process int) (theirs [2]int, err error) {
 		theirs[i] = pair[1]
 		if err := unix.SetNonblock(pair[0], true); err != nil {
 			return theirs, fmt.Errorf("pipe: %w", err)
+		}
+		if err := unix.Fchown(pair[1], int(uid), -1); err != nil {
+			return theirs, fmt.Errorf("pipe of user %d: %w", uid, err)
 		}
 		ours := os.NewFile(uintptr(pair[0]), stream.String())
 		o.pipes = append(o.pipes, ours)

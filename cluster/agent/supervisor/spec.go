@@ -55,7 +55,7 @@ const noID = math.MaxUint32
 
 // check returns the Spec with defaults filled in.
 func (s Spec) check() (Spec, error) {
-	if err := s.Key.check(); err != nil {
+	if err := s.Key.Check(); err != nil {
 		return s, err
 	}
 	var err error

@@ -1,0 +1,73 @@
+package saver
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"syscall"
+	"time"
+)
+
+// self is this program, whatever has become of its file since it was started.
+const self = "/proc/self/exe"
+
+// Owner is the user whose rights a save has.
+type Owner struct {
+	UID, GID uint32
+	Groups   []uint32
+}
+
+// ErrNotSaved means that a tree was not saved, and runs on.
+var ErrNotSaved = errors.New("not saved")
+
+// Save saves a tree as its owner. If ctx ends, the save is undone.
+func Save(ctx context.Context, as Owner, order SaveOrder) (Saved, error) {
+	text, err := json.Marshal(order)
+	if err != nil {
+		return Saved{}, err
+	}
+	command := exec.CommandContext(ctx, self, SaveRole)
+	command.Args[0], command.Dir, command.Env = os.Args[0], "/", []string{}
+	command.Stdin, command.WaitDelay = bytes.NewReader(text), time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: as.UID, Gid: as.GID, Groups: as.Groups},
+	}
+	var said, problems bytes.Buffer
+	command.Stdout, command.Stderr = &said, &problems
+	err = command.Run()
+	var saved Saved
+	if parsed := json.Unmarshal(said.Bytes(), &saved); parsed == nil && saved.Error != "" {
+		return Saved{}, fmt.Errorf("%w: %s", ErrNotSaved, saved.Error)
+	} else if parsed == nil {
+		return saved, nil
+	}
+	if ctx.Err() != nil {
+		err = context.Cause(ctx)
+	}
+	return Saved{}, fmt.Errorf("%w: %w: %.500s", ErrNotSaved, err, problems.String())
+}
+
+// RestoreCommand returns the command that a supervisor executes in place of the process that it
+// brings back.
+func RestoreCommand(order RestoreOrder) ([]string, error) {
+	text, err := json.Marshal(order)
+	return []string{self, RestoreRole, string(text)}, err
+}
+
+// ParseRestore returns the order in a command that RestoreCommand has made.
+func ParseRestore(command []string) (order RestoreOrder, found bool) {
+	if len(command) != 3 || command[0] != self || command[1] != RestoreRole {
+		return order, false
+	}
+	return order, json.Unmarshal([]byte(command[2]), &order) == nil
+}
+
+// ReadRestored reads what a restore has told. It returns false if it has told nothing yet.
+func ReadRestored(tell string) (told Restored, found bool) {
+	text, err := os.ReadFile(tell)
+	return told, err == nil && json.Unmarshal(text, &told) == nil
+}
