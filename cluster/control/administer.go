@@ -81,7 +81,7 @@ func (l *Leader) cordon(n *node, by string, request *api.ChangeNodeRequest) {
 // drain takes away what a node has: launches are saved, or started again elsewhere if they may be.
 func (l *Leader) drain(n *node) {
 	for _, e := range n.entries() {
-		if err := l.giveWay(e, launch.Preempted{Reason: "node " + n.Name + " is drained"}); err != nil {
+		if err := l.giveWay(e, launch.OnDrain, launch.Preempted{Reason: "node " + n.Name + " is drained"}); err != nil {
 			l.event(e, "not drained", err.Error())
 			l.nodeEvent(n, "not drained", err.Error())
 		}
@@ -92,6 +92,11 @@ func (l *Leader) drain(n *node) {
 func (l *Leader) removeNode(n *node, by string) {
 	l.log.Info("node removed", "node", n.Name, "by", by)
 	l.giveUp(n, "removed by "+by)
+	for _, e := range l.launches {
+		if e.State.Phase != launch.Ended {
+			l.loseImages(e, n.Name)
+		}
+	}
 	if n.session != nil {
 		n.session.End(ErrNodeUnknown)
 	}

@@ -132,7 +132,7 @@ func (l *Leader) welcome(n *node, s *session.Session, controllers []string) {
 		Epoch: uint64(l.Epoch()), LeaseMs: uint64(times.Lease.Milliseconds()),
 		FenceAfterMs: uint64(times.FenceAfter.Milliseconds()), Controllers: controllers,
 	}}})
-	s.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n)})
+	s.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n), Kept: l.keptImages()})
 	l.lookAtLease(n)
 }
 
@@ -187,6 +187,11 @@ func (l *Leader) report(n *node, r *api.Report) {
 		l.then(func() { l.release(n, r.GetLaunch(), replica, attempt) })
 		return
 	}
+	l.saved(e, r)
+	if !e.isLive(replica, attempt, n.Name) {
+		l.then(func() { l.release(n, r.GetLaunch(), replica, attempt) })
+		return
+	}
 	switch {
 	case r.GetState() == "running" && !e.State.Replicas[replica].Started:
 		l.mustApply(e, launch.ReplicaStarted{Replica: replica, Attempt: attempt})
@@ -194,6 +199,8 @@ func (l *Leader) report(n *node, r *api.Report) {
 		l.mustApply(e, launch.ReplicaLost{
 			Replica: replica, Attempt: attempt, Reason: "node " + n.Name + " was cut off, and has stopped its processes",
 		})
+	case r.GetState() == "ended" && r.GetUnstarted():
+		l.mustApply(e, launch.ReplicaLost{Replica: replica, Attempt: attempt, Reason: e.State.Reason})
 	case r.GetState() == "ended":
 		l.mustApply(e, launch.ReplicaEnded{Replica: replica, Attempt: attempt, Exits: messages.ExitsOf(r.GetExits())})
 	case r.GetState() == "preparing":

@@ -40,7 +40,16 @@ func TestChaos(t *testing.T) {
 // step lets one thing happen.
 func (c *chaos) step() {
 	a := c.agents[c.random.IntN(len(c.agents))]
-	switch c.random.IntN(12) {
+	switch c.random.IntN(15) {
+	case 12, 13:
+		c.act(func(by string) launch.Event { return launch.ResumeRequested{By: by} })
+	case 14:
+		if c.random.IntN(4) == 0 {
+			a.mu.Lock()
+			a.failing = []string{"", "disk full"}[c.random.IntN(2)]
+			a.mu.Unlock()
+		}
+		c.act(func(by string) launch.Event { return launch.SuspendRequested{By: by} })
 	case 0, 1, 2:
 		spec := simple(1+c.random.IntN(3), c.random.IntN(2))
 		spec.Jobs[0].Retries = c.random.IntN(2)
@@ -75,6 +84,14 @@ func (c *chaos) step() {
 		}
 	}
 	time.Sleep(time.Duration(c.random.IntN(20)) * time.Millisecond)
+}
+
+// act has a user ask for something of a random launch, who may be refused.
+func (c *chaos) act(event func(by string) launch.Event) {
+	if len(c.ids) > 0 {
+		id := c.ids[c.random.IntN(len(c.ids))]
+		c.turn(func(l *Leader) { _ = Turn{l}.Act(&l.launches[id].Launch, event("ada")) })
+	}
 }
 
 // heal connects an agent again.
@@ -162,6 +179,7 @@ func (c *chaos) settle() {
 			var text string
 			c.turn(func(l *Leader) {
 				e := l.launches[id]
+				_ = l.apply(e, launch.ResumeRequested{By: "ada"}) // refused unless it is suspended
 				phase, text = e.State.Phase, fmt.Sprintf("%+v %v parts %d", e.State.Phase, e.State.Replicas, len(e.parts))
 			})
 			if phase == launch.Ended {

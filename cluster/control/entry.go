@@ -59,12 +59,16 @@ func (l *Leader) noteReplicas(e *entry, before launch.State) {
 		if was.Live && (!is.Live || is.Attempt != was.Attempt) {
 			e.CloseSpan(i, was.Attempt, now)
 			l.vacate(e, i, was.Node)
-			l.event(e, "ended", name+" on "+was.Node+": "+endText(is))
+			text := endText(is)
+			if before.Cutting && e.State.Cut[i] != "" && e.State.Cut[i] != before.Cut[i] {
+				text = "saved"
+			}
+			l.event(e, "ended", name+" on "+was.Node+": "+text)
 		}
 		if is.Live && is.Attempt != was.Attempt {
 			l.occupy(e, i)
 			e.OpenSpan(record.Span{Replica: i, Attempt: is.Attempt, Node: is.Node, From: now})
-			l.event(e, "placed", fmt.Sprintf("%s on %s%s", name, is.Node, gpusText(is.GPUs)))
+			l.event(e, "placed", fmt.Sprintf("%s on %s%s%s", name, is.Node, gpusText(is.GPUs), e.originText(is)))
 		}
 		if is.Live && is.Started && !was.Started {
 			l.event(e, "running", name+" on "+is.Node)
@@ -154,6 +158,9 @@ func (l *Leader) published(e *entry) {
 		if n := l.nodes[order.Node]; n != nil && n.session != nil && !slices.ContainsFunc(e.told, order.Equal) {
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Orders: []*api.Order{l.orders().Order(&e.Launch, order)}})
 		}
+	}
+	if e.State.Phase == launch.Ended && e.State.Result == launch.Completed && len(e.Images) > 0 {
+		l.endedOn(e)
 	}
 	e.told = orders
 	for w := range l.watchers {

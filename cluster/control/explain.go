@@ -92,6 +92,8 @@ func (l *Leader) blocker(n *node, want *fit.Need) string {
 	switch {
 	case !t.Allowed(want.Place):
 		return "not where the launch may run"
+	case want.OnlyNode() != "" && want.OnlyNode() != n.Name:
+		return "its image is on the disk of node " + want.OnlyNode()
 	case n.Cordoned || n.Draining:
 		return "cordoned"
 	case !t.Open:

@@ -142,6 +142,9 @@ func (l *Leader) giveUp(n *node, reason string) {
 	n.Gone, n.GoneAt = true, l.clock.Wall()
 	l.nodeEvent(n, "gone", reason)
 	l.setOpen(n, false)
+	for _, e := range n.entries() {
+		l.loseImages(e, n.Name)
+	}
 	l.loseProcesses(n)
 }
 

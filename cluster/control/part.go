@@ -1,7 +1,6 @@
 package control
 
 import (
-	"fmt"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/control/fit"
@@ -26,6 +25,8 @@ type part struct {
 	units    map[int][]cluster.GPU
 	// starting means that the place is not free yet, or the launch not ready for it.
 	starting bool
+	// binding names the images from which its replicas start, and so where it can be placed.
+	binding string
 	// tooLarge means that the scheduler has too few nodes for it, even if they were empty.
 	tooLarge bool
 	// tries counts how often it was submitted again since the queue has grown, and growths says when
@@ -38,7 +39,9 @@ func (p *part) lose() { p.assigned, p.on, p.units, p.starting = nil, nil, nil, f
 
 // need returns what the part wants of nodes.
 func (p *part) need() fit.Need {
-	return fit.NeedOf(p.entry.ID, &p.entry.State, p.replicas)
+	n := fit.NeedOf(p.entry.ID, &p.entry.State, p.replicas)
+	p.entry.bind(&n)
+	return n
 }
 
 // gang is the number of the part that starts together. A replica that joins later is part
@@ -70,7 +73,7 @@ func (l *Leader) syncParts(e *entry) {
 // again and still have their places, they start there.
 func (l *Leader) wantGang(e *entry, replicas []int) {
 	for number, p := range e.parts {
-		if number != gang || !slices.Equal(p.replicas, replicas) {
+		if number != gang || !slices.Equal(p.replicas, replicas) || p.binding != e.binding(replicas) {
 			l.drop(e, number)
 		}
 	}
@@ -103,7 +106,7 @@ func (l *Leader) shrinkParts(e *entry) {
 
 // submit gives the scheduler a new job.
 func (l *Leader) submit(e *entry, number int, replicas []int) {
-	p := &part{entry: e, queue: l.queueFor(e), replicas: replicas}
+	p := &part{entry: e, queue: l.queueFor(e), replicas: replicas, binding: e.binding(replicas)}
 	if e.parts == nil {
 		e.parts = map[int]*part{}
 	}
@@ -143,27 +146,11 @@ func (l *Leader) preempt(p *part) {
 		p.lose()
 		return
 	}
-	if err := l.giveWay(p.entry, launch.Preempted{Reason: "preempted by the scheduler"}); err != nil {
+	if err := l.giveWay(p.entry, launch.OnPreempt, launch.Preempted{Reason: "preempted by the scheduler"}); err != nil {
 		p.queue.keep(p)
 		return
 	}
 	p.lose()
-}
-
-// giveWay has a running launch give its places back, to start again from its beginning. Launches
-// are not saved by this version.
-func (l *Leader) giveWay(e *entry, event launch.Event) error {
-	if e.State.Phase == launch.Running && !e.State.Spec.Restartable {
-		return fmt.Errorf("%w: launch %s cannot be saved: this version saves no launches, and it is not restartable",
-			launch.ErrRefused, e.Label())
-	}
-	if err := l.apply(e, event); err != nil {
-		return err
-	}
-	if e.State.Cutting {
-		l.mustApply(e, launch.SaveFailed{Problem: "this version saves no launches"})
-	}
-	return nil
 }
 
 // tryStarts starts the parts whose places have become free.

@@ -58,7 +58,7 @@ func (t Turn) Create(s Submission) (created []*record.Launch, err error) {
 func (t Turn) Act(to *record.Launch, event launch.Event) error {
 	e := t.leader.launches[to.ID]
 	if _, suspends := event.(launch.SuspendRequested); suspends {
-		return t.leader.giveWay(e, event)
+		return t.leader.giveWay(e, launch.OnSuspend, event)
 	}
 	return t.leader.apply(e, event)
 }

@@ -161,8 +161,11 @@ type fakeAgent struct {
 	runs  map[string]*api.Report // what it has of attempts
 	epoch uint64
 	ever  map[string]int // how often an attempt was started
-	stop  context.CancelFunc
-	alive sync.WaitGroup
+	from  map[string]*api.Image
+	// failing is why saves fail; empty: they do not.
+	failing string
+	stop    context.CancelFunc
+	alive   sync.WaitGroup
 }
 
 // join adds a node and attaches its agent.
@@ -173,7 +176,10 @@ func (w *world) join(name string, gpus int) *fakeAgent {
 			w.Error(err)
 		}
 	})
-	a := &fakeAgent{w: w, name: name, boot: "boot 1", gpus: gpus, runs: map[string]*api.Report{}, ever: map[string]int{}}
+	a := &fakeAgent{
+		w: w, name: name, boot: "boot 1", gpus: gpus, runs: map[string]*api.Report{}, ever: map[string]int{},
+		from: map[string]*api.Image{},
+	}
 	a.attach()
 	w.Cleanup(a.detach)
 	return a
@@ -266,7 +272,11 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 		switch {
 		case o.GetDo() == "run" && has == nil:
 			a.ever[k]++
+			a.from[k] = o.GetImage()
 			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running"}
+			a.runs[k] = has
+		case o.GetDo() == "save" && has.GetState() == "running":
+			has = a.save(o, has)
 			a.runs[k] = has
 		case o.GetDo() != "run" && has == nil:
 			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "ended"}
@@ -291,6 +301,32 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 		}
 	}
 	return reports
+}
+
+// save pretends to save an attempt, and to stop it by that.
+func (a *fakeAgent) save(o *api.Order, has *api.Report) *api.Report {
+	at := o.GetAttempt()
+	next := &api.Report{
+		Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running", Save: o.GetSave(),
+	}
+	switch {
+	case o.GetSave() == has.GetSave():
+		return has
+	case a.failing != "":
+		next.SaveError = a.failing
+		return next
+	}
+	dir := "/node/images/" + key(at.GetLaunch(), at.GetReplica(), at.GetAttempt())
+	shared := o.GetCheckpoint().GetSharedDir()
+	if shared != "" {
+		dir = shared
+	}
+	next.State, next.Saved = "ended", true
+	next.Image = &api.Image{
+		Replica: at.GetReplica(), Attempt: at.GetAttempt(), Node: a.name, Dir: dir, Generation: 1, Shared: shared != "",
+		UnixMs: 1,
+	}
+	return next
 }
 
 // running returns the attempts that run.

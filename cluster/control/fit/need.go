@@ -25,6 +25,9 @@ type Replica struct {
 	Models    [][]string
 	GPUMemory uint64
 	Ports     int
+	// Node is the one with its image, and OnlyGPUs are the GPUs that its image needs; empty: any.
+	Node     string
+	OnlyGPUs []int
 }
 
 // NeedOf returns what some replicas of a launch want.
@@ -51,6 +54,14 @@ func ReplicaOf(spec *launch.Spec, r *launch.Replica, number int) Replica {
 		}
 	}
 	return n
+}
+
+// OnlyNode returns the node on which a replica that is placed alone has to be; empty: any.
+func (n Need) OnlyNode() string {
+	if len(n.Replicas) != 1 {
+		return ""
+	}
+	return n.Replicas[0].Node
 }
 
 // allGPUs returns how many GPUs are wanted in all.

@@ -28,7 +28,7 @@ type Node struct {
 // already. Free GPUs are not looked at.
 func (t *Node) Takes(n *Need, r *Replica, has Taken) bool {
 	switch {
-	case !t.Open, !t.Allowed(n.Place), t.Exclusive != "" && t.Exclusive != n.Launch:
+	case !t.Open, !t.Allowed(n.Place), r.Node != "" && r.Node != t.Name, t.Exclusive != "" && t.Exclusive != n.Launch:
 		return false
 	case n.Place.WholeNodes && slices.ContainsFunc(t.Launches, func(id string) bool { return id != n.Launch }):
 		return false
@@ -50,5 +50,5 @@ func (t *Node) suits(r *Replica, gpu cluster.GPU) bool {
 		return false
 	}
 	g := &t.GPUs[gpu.Index]
-	return g.Bad == "" && r.Takes(g.Name, g.MemoryBytes)
+	return g.Bad == "" && (len(r.OnlyGPUs) == 0 || slices.Contains(r.OnlyGPUs, g.Index)) && r.Takes(g.Name, g.MemoryBytes)
 }

@@ -35,8 +35,12 @@ func (m Maker) Order(l *record.Launch, o launch.Order) *api.Order {
 	if l.Code.Hash != "" {
 		out.Code = codeRef(l.Code)
 	}
+	out.Checkpoint, out.Save = checkpointOrder(spec), uint32(l.Saves)
 	if o.Do != launch.Run {
 		return out
+	}
+	if image := l.Image(o.Image); image != nil {
+		out.Image, out.ImageKey = ImageView(image), image.Key
 	}
 	at := m.where(l, o)
 	for i := range job.Processes {

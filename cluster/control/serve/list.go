@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -84,6 +85,9 @@ func (s *launches) Get(ctx context.Context, request *api.GetRequest) (*api.GetRe
 			return err
 		}
 		reply.Launch, reply.Script = launchView(l), l.Script
+		for i := range l.Images {
+			reply.Launch.Images = append(reply.Launch.Images, order.ImageView(&l.Images[i]))
+		}
 		reply.Spec, err = l.State.Spec.JSON()
 		return err
 	})

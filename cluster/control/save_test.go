@@ -1,0 +1,179 @@
+package control
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/scheduler"
+)
+
+// act has a user ask for something, and returns the answer.
+func (w *world) act(id string, event launch.Event) (err error) {
+	w.Helper()
+	w.turn(func(l *Leader) { err = Turn{l}.Act(&l.launches[id].Launch, event) })
+	return err
+}
+
+// suspended suspends a launch, and waits until it is.
+func (w *world) suspended(id string) *record.Launch {
+	w.Helper()
+	if err := w.act(id, launch.SuspendRequested{By: "ada"}); err != nil {
+		w.Fatal(err)
+	}
+	return w.await(id, launch.Suspended)
+}
+
+// resume resumes a launch.
+func (w *world) resume(id string) {
+	w.Helper()
+	if err := w.act(id, launch.ResumeRequested{By: "ada"}); err != nil {
+		w.Fatal(err)
+	}
+}
+
+// kinds returns the kinds of a launch's events.
+func kinds(l *record.Launch) (all []string) {
+	for _, event := range l.Events {
+		all = append(all, event.Kind)
+	}
+	return all
+}
+
+// TestResumedWhereItsImageIs: a launch goes on from its image, on the node and with the GPU that it
+// had, also when another one is free; a new leader knows that, too.
+func TestResumedWhereItsImageIs(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 2)
+	first, second := w.launch(simple(1, 1)), w.launch(simple(1, 1))
+	a.awaitRunning(2)
+	w.join("b", 2)
+	got := w.suspended(second)
+	if len(got.Images) != 1 || got.State.Cut[0] != got.Images[0].Name() {
+		t.Errorf("its images are %+v, and its cut %v", got.Images, got.State.Cut)
+	}
+	w.depose()
+	a.detach()
+	w.lead()
+	a.attach()
+	w.resume(second)
+	k := key(second, 0, 2)
+	for !slices.Contains(a.awaitRunning(2), k) {
+		t.Fatalf("it is not attempt 2 that runs: %v", a.running())
+	}
+	a.mu.Lock()
+	if image := a.from[k]; image.GetDir() != got.Images[0].Dir || image.GetGeneration() != 1 {
+		t.Errorf("it was started from %v", image)
+	}
+	a.mu.Unlock()
+	if r := w.await(second, launch.Running).State.Replicas[0]; r.Node != "a" || !slices.Equal(r.GPUs, got.Images[0].GPUs) {
+		t.Errorf("it runs on %s with GPUs %v, and had %v of a", r.Node, r.GPUs, got.Images[0].GPUs)
+	}
+	_ = first
+}
+
+// TestWaitsForItsImage: a launch whose image is on a closed node waits, and says for what. If that
+// node is removed, it starts from its beginning on another one.
+func TestWaitsForItsImage(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	id := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	w.suspended(id)
+	b := w.join("b", 1)
+	w.turn(func(l *Leader) { l.nodes["a"].Cordoned = true; l.lookAtLease(l.nodes["a"]) })
+	w.resume(id)
+	w.await(id, launch.Queued)
+	w.turn(func(l *Leader) {
+		reasons := strings.Join(l.blockers(l.launches[id].parts[gang]), "\n")
+		if !strings.Contains(reasons, "its image is on the disk of node a") || !strings.Contains(reasons, "cordoned") {
+			t.Errorf("it waits because of %s", reasons)
+		}
+		l.removeNode(l.nodes["a"], "root")
+	})
+	b.awaitRunning(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if image := b.from[key(id, 0, 2)]; image != nil {
+		t.Errorf("it was started from %v", image)
+	}
+}
+
+// TestSharedImage: a drained node's launch goes on elsewhere if all nodes have its image.
+func TestSharedImage(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	spec := simple(1, 1)
+	spec.Checkpoint.Directory = "/shared"
+	id := w.launch(spec)
+	a.awaitRunning(1)
+	b := w.join("b", 1)
+	w.turn(func(l *Leader) {
+		l.nodes["a"].Draining = true
+		l.lookAtLease(l.nodes["a"])
+		l.drain(l.nodes["a"])
+	})
+	b.awaitRunning(1)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if image := b.from[key(id, 0, 2)]; image.GetDir() != "/shared" {
+		t.Errorf("it was started from %v", image)
+	}
+}
+
+// TestNotSavedRunsOn: a launch that cannot be saved runs on, its user is told, and the scheduler
+// still knows that its GPU is taken.
+func TestNotSavedRunsOn(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	a.failing = "disk full"
+	id := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	if err := w.act(id, launch.SuspendRequested{By: "ada"}); err != nil {
+		t.Fatal(err)
+	}
+	w.await(id, launch.Stopping)
+	got := w.await(id, launch.Running)
+	if !slices.Contains(kinds(got), "not saved") || !strings.Contains(got.State.Reason, "disk full") {
+		t.Errorf("events %v, reason %q", kinds(got), got.State.Reason)
+	}
+	second := w.launch(simple(1, 1))
+	w.decided()
+	w.turn(func(l *Leader) {
+		if p := l.launches[second].parts[gang]; p.assigned != nil || p.starting {
+			t.Errorf("another launch gets the place %v", p.assigned)
+		}
+		if p := l.launches[id].parts[gang]; p == nil || p.assigned == nil {
+			t.Error("the launch has lost its place")
+		}
+	})
+}
+
+// decided waits until the schedulers have handled all that they were told, and the leader all that
+// they have decided.
+func (w *world) decided() {
+	w.Helper()
+	for _, q := range w.leader.queues {
+		if err := q.loop.Do(w.Context(), func(*scheduler.Engine) {}); err != nil {
+			w.Fatal(err)
+		}
+	}
+	w.turn(func(*Leader) {})
+}
+
+// TestRefused: launches that this version does not save are refused by name, and by the reason.
+func TestRefused(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 2)
+	two := simple(1, 1)
+	two.Jobs[0].Processes = append(two.Jobs[0].Processes, two.Jobs[0].Processes[0])
+	id := w.launch(two)
+	a.awaitRunning(1)
+	err := w.act(id, launch.SuspendRequested{By: "ada"})
+	if err == nil || !strings.Contains(err.Error(), "2 processes") || !strings.Contains(err.Error(), "not restartable") {
+		t.Errorf("got %v", err)
+	}
+	w.await(id, launch.Running)
+}
