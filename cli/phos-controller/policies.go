@@ -16,15 +16,17 @@ import (
 
 // schedulerConfig names policies as the flags of "pos_cli sim run" do.
 type schedulerConfig struct {
-	Order     string             `toml:"order" comment:"as --order of pos_cli sim run: fifo, priority, las, drf, ..."`
-	Placement string             `toml:"placement" comment:"first-free or best-fit"`
-	Admission string             `toml:"admission"`
-	Backfill  string             `toml:"backfill" comment:"none, easy, conservative"`
-	Victims   string             `toml:"victims"`
-	Quantum   Duration           `toml:"quantum,omitempty"`
-	Age       Duration           `toml:"age,omitempty" comment:"what waits for longer is first"`
-	Caps      map[string]int     `toml:"caps,omitempty" comment:"the most GPUs that an account may have"`
-	Weights   map[string]float64 `toml:"weights,omitempty"`
+	Order     string `toml:"order" comment:"as --order of pos_cli sim run: fifo, priority, las, drf, ..."`
+	Placement string `toml:"placement" comment:"first-free or best-fit"`
+	Admission string `toml:"admission"`
+	Backfill  string `toml:"backfill" comment:"none, easy, conservative"`
+	Victims   string `toml:"victims"`
+	// PreemptivePriority is as the flag of pos_cli sim run.
+	PreemptivePriority bool               `toml:"preemptive_priority,omitempty" comment:"with order priority: urgent launches take GPUs of others, which are saved"`
+	Quantum            Duration           `toml:"quantum,omitempty"`
+	Age                Duration           `toml:"age,omitempty" comment:"what waits for longer is first"`
+	Caps               map[string]int     `toml:"caps,omitempty" comment:"the most GPUs that an account may have"`
+	Weights            map[string]float64 `toml:"weights,omitempty"`
 }
 
 // defaultScheduler has urgent launches first, and lets short ones overtake if that delays nothing.
@@ -47,7 +49,9 @@ func (s schedulerConfig) policies() (p scheduler.Policies, err error) {
 	names := compose.Names{
 		Order: s.Order, Placement: s.Placement, Admission: s.Admission, Backfill: s.Backfill, Victims: s.Victims,
 	}
-	err = names.SetOrder(&p, order.Parameters{Aging: time.Duration(s.Age), Weights: s.Weights})
+	err = names.SetOrder(&p, order.Parameters{
+		Aging: time.Duration(s.Age), Weights: s.Weights, Preemptive: s.PreemptivePriority,
+	})
 	if err == nil {
 		err = names.SetOthers(&p, place.Parameters{})
 	}
