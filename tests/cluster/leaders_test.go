@@ -75,7 +75,7 @@ func (s *site) startControllers(count int) {
 	}
 	to := &anyController{}
 	for _, h := range s.hosts[:count] {
-		s.write(h, "/etc/phos/controller.toml", settings+peers.String())
+		s.write(h, "/etc/phos/controller.toml", settings+peers.String()+s.more)
 		s.controllers = append(s.controllers, h.Daemon(hosts.Daemon{
 			Name: "controller", ReadyFD: count == 1, // one of several serves when others run, too
 			Arguments: []string{filepath.Join(harness.Bin(), "phos-controller"), "--log-level=debug"},

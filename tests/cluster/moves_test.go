@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -44,10 +45,12 @@ func (s *site) stop(id string) {
 	s.await(id, "ended")
 }
 
-// share makes a directory that all hosts share, and returns its path on them.
+// share makes a directory that all hosts share, in which any user may write, and returns its path
+// on them.
 func (s *site) share(name string) string {
 	s.Helper()
-	if err := os.Mkdir(filepath.Join(s.hosts[0].Shared(), name), 0o777); err != nil {
+	path := filepath.Join(s.hosts[0].Shared(), name)
+	if err := errors.Join(os.Mkdir(path, 0o755), os.Chmod(path, 0o777)); err != nil {
 		s.Fatal(err)
 	}
 	return filepath.Join(hosts.SharedDir, name)

@@ -25,6 +25,8 @@ type site struct {
 	phosds      []*hosts.Daemon
 	launches    api.LaunchesClient
 	cluster     api.ClusterClient
+	// more are further settings of the controllers.
+	more string
 }
 
 // settings are short times, so that a test need not wait for minutes.
@@ -48,14 +50,21 @@ func newSite(t *testing.T, count, gpus int) *site {
 // newSiteOf starts a cluster of some controllers.
 func newSiteOf(t *testing.T, count, controllers, gpus int) *site {
 	t.Helper()
-	harness.Need(t, "build", harness.Built())
-	s := &site{T: t, hosts: hosts.New(t, count, hosts.Options{})}
+	s := &site{T: t}
+	s.start(count, controllers, gpus)
+	return s
+}
+
+// start starts a cluster.
+func (s *site) start(count, controllers, gpus int) {
+	s.Helper()
+	harness.Need(s.T, "build", harness.Built())
+	s.hosts = hosts.New(s.T, count, hosts.Options{})
 	s.startControllers(controllers)
 	for _, h := range s.hosts {
 		s.join(h, gpus)
 	}
 	s.awaitNodes(count)
-	return s
 }
 
 // boot boots a host, and starts its daemons.
@@ -186,9 +195,15 @@ func (s *site) awaitRunning(id string) *api.Launch {
 // logs returns what a launch has printed.
 func (s *site) logs(what string) (text string) {
 	s.Helper()
+	return s.logsOf(what, 0)
+}
+
+// logsOf returns what an attempt has printed, or the last one if it is 0.
+func (s *site) logsOf(what string, attempt uint32) (text string) {
+	s.Helper()
 	ctx, cancel := context.WithTimeout(s.Context(), 30*time.Second)
 	defer cancel()
-	stream, err := s.launches.Logs(ctx, &api.LogsRequest{What: what})
+	stream, err := s.launches.Logs(ctx, &api.LogsRequest{What: what, Attempt: attempt})
 	if err != nil {
 		s.Fatal(err)
 	}
