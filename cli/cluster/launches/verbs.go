@@ -55,6 +55,8 @@ it, or 130 for a launch that was stopped. Ctrl-C ends the wait and not the launc
 			About: `Shows a launch with its replicas: where they are, and how their processes have ended. --spec prints
 the description, as JSON; phos launch reads it again.
 
+Below them are the last images: where, which generation, when, and how long the program was paused.
+
     phos show train
     phos show 42 --json | jq '.replicas[].node'` + "\n" + naming,
 			Setup: showVerb,
@@ -64,13 +66,30 @@ the queue.
 
     phos stop train`, api.LaunchesClient.Stop),
 		actVerb("suspend", "save a launch, and give its GPUs back", `Saves the processes of a launch and stops them. Its GPUs become free for others. phos resume queues
-it again, and it goes on from what was saved.
+it again, and it goes on from what was saved. The command returns when the save is ordered; phos show
+and phos events say when it is done, where the image is, and how long the program was paused.
 
-    phos suspend train
-    phos resume train`, api.LaunchesClient.Suspend),
-		actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from what was saved.
+    phos suspend train && phos events train
+    phos resume train
 
-    phos resume train`, api.LaunchesClient.Resume),
+The image is in the directory that the description names for it, which all nodes share:
+
+    [checkpoint]
+    dir = "/shared/images"    # the owner must be able to write there, on each node
+    every = "10m"             # it is also saved while it runs
+    keep = 2                  # generations
+
+Without checkpoint.dir it is on the disk of the node, and only that node can go on with it.
+
+This version saves launches of one process with its children. Others are refused, unless their
+description says that they are restartable: they are stopped then, and start from the beginning. If
+a save fails, the launch runs on, and phos events says why.`, api.LaunchesClient.Suspend),
+		actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from its image: on the node that has it, or, if
+checkpoint.dir is a directory that all nodes share, on any. It needs GPUs with the same numbers as
+before. phos why says what it waits for.
+
+    phos resume train
+    phos why train`, api.LaunchesClient.Resume),
 		rerunVerb(),
 	}
 }

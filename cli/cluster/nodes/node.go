@@ -58,7 +58,9 @@ elsewhere; or joining.
 
     phos node uncordon gpu-7`, &api.ChangeNodeRequest{Cordoned: &no, Draining: &no}),
 		changeVerb("drain", "save or stop what runs on a node", `The node gets no new launches, and those that run there are saved, or, if their description says that
-they are restartable, stopped; they are queued again. phos node show says which are still there.
+they are restartable, stopped; they are queued again. With images in a directory that all nodes share
+(checkpoint.dir) they go on elsewhere; others wait for this node. phos node show says which are still
+there, and phos events LAUNCH why.
 
     phos node drain gpu-7`, &api.ChangeNodeRequest{Draining: &yes}),
 		{

@@ -118,6 +118,18 @@ func Launch(to io.Writer, l *api.Launch, now time.Time) error {
 			humanize.Shorten(r.GetPhase(), maxName), humanize.Shorten(r.GetNode(), maxName), numbers(r.GetGpus()),
 			r.GetAttempt(), r.GetRetries(), exitsText(r.GetExits()))
 	}
+	if len(l.GetImages()) > 0 {
+		fmt.Fprint(out, "\nIMAGE\tGENERATION\tSAVED\tNODE\tMEMORY\tWRITTEN\tPAUSE\n")
+	}
+	for _, i := range l.GetImages() {
+		node := humanize.Shorten(i.GetNode(), maxName)
+		if i.GetShared() {
+			node += " (shared)"
+		}
+		fmt.Fprintf(out, "%s\t%d\t%s ago\t%s\t%s\t%s\t%s\n", humanize.Printable(i.GetDir()), i.GetGeneration(),
+			since(i.GetUnixMs(), now), node, humanize.Bytes(i.GetBytes()), humanize.Bytes(i.GetWrittenBytes()),
+			humanize.Microseconds(i.GetPauseUs()))
+	}
 	return out.Flush()
 }
 
