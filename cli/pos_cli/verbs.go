@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/cli/cluster/launches"
+	"github.com/phos-gpu/phos/cli/cluster/login"
 	"github.com/phos-gpu/phos/cli/cluster/nodes"
 	"github.com/phos-gpu/phos/cli/cluster/submit"
 	"github.com/phos-gpu/phos/cli/manual"
@@ -39,5 +40,5 @@ func commands(program string) *verb.Set {
 
 // clusterVerbs returns the verbs that speak to a cluster, except ps.
 func clusterVerbs() []*verb.Verb {
-	return append(append([]*verb.Verb{submit.Verb()}, launches.Verbs()...), nodes.Verbs()...)
+	return slices.Concat([]*verb.Verb{submit.Verb()}, launches.Verbs(), nodes.Verbs(), login.Verbs())
 }

@@ -91,8 +91,13 @@ func openRing(ctx context.Context, objects store.Store, id identity.ClusterID) (
 // Cluster returns the cluster's id.
 func (m *Members) Cluster() identity.ClusterID { return m.id }
 
-// ClusterID returns the same for messages.
-func (m *Members) ClusterID() string { return string(m.id) }
+// About says which cluster this is, and how it is known.
+func (m *Members) About(ctx context.Context) *api.AboutReply {
+	return &api.AboutReply{ClusterId: string(m.id), Bundle: m.Ring().Bundle().PEM(), Controllers: m.addresses(ctx)}
+}
+
+// CA returns the fingerprint of the CA that signs now.
+func (m *Members) CA() string { return m.Ring().Signer().Fingerprint().String() }
 
 // Ring returns the CA.
 func (m *Members) Ring() authority.Ring {

@@ -13,7 +13,8 @@ import (
 	"github.com/phos-gpu/phos/cluster/store"
 )
 
-// AddUser makes a token for a user. With TokenOnly it is another one for a user that has some.
+// AddUser makes a token for a user. With TokenOnly it is the next one of a user that has one, which
+// is worth nothing from then on.
 func (m *Members) AddUser(ctx context.Context, by identity.Caller, request *api.AddUserRequest) (*api.AddUserReply, error) {
 	spec, err := m.userSpec(ctx, request)
 	if err != nil {
@@ -30,7 +31,12 @@ func (m *Members) AddUser(ctx context.Context, by identity.Caller, request *api.
 	if _, err := m.store.Put(ctx, store.Write{Key: record.UserTokenKey(made.ID), Value: text, Replaces: store.New}); err != nil {
 		return nil, fmt.Errorf("keep the token: %w", err)
 	}
-	return &api.AddUserReply{User: userView(kept), Token: made.Text()}, nil
+	if request.GetTokenOnly() {
+		if _, err := m.removeTokens(ctx, kept.Name, kept.ID); err != nil {
+			return nil, err
+		}
+	}
+	return &api.AddUserReply{User: userView(kept), Token: made.Text(), Controllers: m.addresses(ctx), Ca: m.CA()}, nil
 }
 
 // userSpec returns what the new token of a user shall allow.
@@ -47,7 +53,8 @@ func (m *Members) userSpec(ctx context.Context, request *api.AddUserRequest) (to
 			return token.UserSpec{}, fmt.Errorf("%w: there is a user %s; phos user token makes another token",
 				api.ErrRefused, user.GetName())
 		default:
-			return token.UserSpec{Name: each.Name, Account: each.Account, Role: each.Role, AllowRoot: each.AllowRoot}, nil
+			spec := token.UserSpec{Name: each.Name, Account: each.Account, Role: each.Role, AllowRoot: each.AllowRoot}
+			return withLifetime(spec, user), nil
 		}
 	}
 	if request.GetTokenOnly() {
@@ -62,31 +69,41 @@ func (m *Members) userSpec(ctx context.Context, request *api.AddUserRequest) (to
 	if spec.Role == "" {
 		spec.Role = identity.RoleUser
 	}
+	return withLifetime(spec, user), nil
+}
+
+// withLifetime adds how long a token shall be valid; unset, it has no end.
+func withLifetime(spec token.UserSpec, user *api.User) token.UserSpec {
 	if expires := user.GetExpiresUnixMs(); expires != 0 {
 		spec.Lifetime = time.Until(time.UnixMilli(expires))
 	}
-	return spec, nil
+	return spec
 }
 
 // RemoveUser removes all tokens of a user.
 func (m *Members) RemoveUser(ctx context.Context, name string) error {
+	removed, err := m.removeTokens(ctx, name, "")
+	if err == nil && removed == 0 {
+		err = fmt.Errorf("%w: user %.100q", api.ErrNotFound, name)
+	}
+	return err
+}
+
+// removeTokens removes the tokens of a user, except one, and returns how many those were.
+func (m *Members) removeTokens(ctx context.Context, name, except string) (removed int, err error) {
 	objects, _, err := m.store.List(ctx, record.UserTokenPrefix)
 	if err != nil {
-		return err
+		return 0, err
 	}
-	removed := 0
 	for _, object := range objects {
 		kept, err := token.UnmarshalUser(object.Value)
-		if err != nil || kept.Name != name {
+		if err != nil || kept.Name != name || kept.ID == except {
 			continue
 		}
 		if err := m.store.Delete(ctx, store.Write{Key: object.Key, Replaces: object.Revision}); err != nil {
-			return fmt.Errorf("remove token %s of %s: %w", kept.ID, name, err)
+			return removed, fmt.Errorf("remove token %s of %s: %w", kept.ID, name, err)
 		}
 		removed++
 	}
-	if removed == 0 {
-		return fmt.Errorf("%w: user %.100q", api.ErrNotFound, name)
-	}
-	return nil
+	return removed, nil
 }

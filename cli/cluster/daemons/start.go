@@ -117,6 +117,8 @@ func (o *Options) startCluster(ctx context.Context, to verb.Streams) error {
 		return err
 	}
 	fmt.Fprintf(to.Out, "\nother machines join within an hour by:\n\n  pos_cli --start --target agent --join %s\n\n"+
+		"people use the cluster from their machines with a token, which this makes; it prints how they log in:\n\n"+
+		"  phos user add NAME\n\n"+
 		"launch something:\n\n  phos launch -- hostname\n", token)
 	return showPages(ctx, to, client)
 }

@@ -43,6 +43,9 @@ func ShowCluster(ctx context.Context, to verb.Streams, asJSON bool) error {
 			fmt.Fprintf(to.Out, "its page for browsers: %s\n", humanize.Printable(page))
 		}
 	}
+	if ca := reply.GetCa(); ca != "" {
+		fmt.Fprintf(to.Out, "the fingerprint of its CA, for phos login --ca: %s\n", humanize.Printable(ca))
+	}
 	you := reply.GetCaller()
 	fmt.Fprintf(to.Out, "you are %s, as %s on the nodes, with the role %s\n", humanize.Shorten(you.GetName(), 60),
 		humanize.Shorten(you.GetAccount(), 60), humanize.Shorten(you.GetRole(), 60))

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/cluster/login"
 	"github.com/phos-gpu/phos/cli/cluster/view"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -20,7 +21,9 @@ func userVerbs() []*verb.Verb {
 the process counts. A launch runs as its user's account on each node.
 
     phos user add ada
-    phos user list`),
+    phos user list
+
+phos user add prints the command by which the user logs in on another machine (phos login).`),
 		{
 			Name: "user list", Word: true, Summary: "list the users", About: `Lists the users, and when their tokens end.
 
@@ -42,7 +45,7 @@ looks.`,
 			Name: "user token", Word: true, Arguments: "NAME", Summary: "make a new token for a user",
 			About: `Makes a new token and prints it. The one before is worth nothing from then on.
 
-    phos user token ada`, Setup: userTokenVerb,
+    phos user token ada --valid 720h`, Setup: userTokenVerb,
 		},
 		{
 			Name: "user remove", Word: true, Arguments: "NAME", Summary: "remove a user",
@@ -76,7 +79,7 @@ func addUserVerb(flags *flag.FlagSet) run {
 	flags.StringVar(&user.Account, "account", "", "Unix `ACCOUNT` of the user's launches; the user's name if it is empty")
 	flags.StringVar(&user.Role, "role", "user", "`ROLE`: user, admin or viewer")
 	flags.BoolVar(&user.AllowRoot, "allow-root", false, "the account may be root")
-	valid := flags.Duration("valid", 0, "the token ends after `TIME`; 0: when the cluster says")
+	valid := flags.Duration("valid", 0, "the token ends after `TIME`; 0: it has no end")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return func(ctx context.Context, to verb.Streams, arguments []string) (err error) {
 		if user.Name, err = named(arguments, "user", "user add"); err != nil {
@@ -85,8 +88,8 @@ func addUserVerb(flags *flag.FlagSet) run {
 		if user.Account == "" {
 			user.Account = user.Name
 		}
-		if *valid > 0 {
-			user.ExpiresUnixMs = time.Now().Add(*valid).UnixMilli()
+		if user.ExpiresUnixMs, err = endOf(*valid); err != nil {
+			return err
 		}
 		return giveToken(ctx, to, &api.AddUserRequest{User: user}, *asJSON)
 	}
@@ -95,13 +98,29 @@ func addUserVerb(flags *flag.FlagSet) run {
 // userTokenVerb makes a new token.
 func userTokenVerb(flags *flag.FlagSet) run {
 	asJSON := flags.Bool("json", false, "print JSON")
+	valid := flags.Duration("valid", 0, "the token ends after `TIME`; 0: it has no end")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		name, err := named(arguments, "user", "user token")
 		if err != nil {
 			return err
 		}
-		return giveToken(ctx, to, &api.AddUserRequest{User: &api.User{Name: name}, TokenOnly: true}, *asJSON)
+		user := &api.User{Name: name}
+		if user.ExpiresUnixMs, err = endOf(*valid); err != nil {
+			return err
+		}
+		return giveToken(ctx, to, &api.AddUserRequest{User: user, TokenOnly: true}, *asJSON)
 	}
+}
+
+// endOf returns when a token ends that is valid for a time; 0: it has no end.
+func endOf(valid time.Duration) (unixMS int64, err error) {
+	switch {
+	case valid == 0:
+		return 0, nil
+	case valid < time.Second:
+		return 0, &verb.UsageError{Text: "--valid takes a time of at least 1s, as 720h; 0: the token has no end"}
+	}
+	return time.Now().Add(valid).UnixMilli(), nil
 }
 
 // giveToken asks for a token and prints it.
@@ -114,9 +133,13 @@ func giveToken(ctx context.Context, to verb.Streams, request *api.AddUserRequest
 		if asJSON {
 			return view.JSON(to.Out, view.Object(reply))
 		}
-		_, err = fmt.Fprintf(to.Out, "the token of %s, which is not shown again:\n\n  %s\n",
+		fmt.Fprintf(to.Out, "the token of %s, which is not shown again:\n\n  %s\n",
 			humanize.Printable(reply.GetUser().GetName()), humanize.Printable(reply.GetToken()))
-		return err
+		if len(reply.GetControllers()) > 0 {
+			fmt.Fprintf(to.Out, "\non another machine, this asks for it, and the verbs of phos use the cluster then:\n\n  %s\n",
+				login.Command(reply.GetControllers()[0], reply.GetCa()))
+		}
+		return nil
 	})
 }
 

@@ -58,7 +58,7 @@ func (f Finder) Find() (api.Endpoints, error) {
 		}
 		if missing {
 			return api.Endpoints{}, fmt.Errorf("%w: %s is %s, but there is no token for it: an administrator makes one with "+
-				"phos user add", ErrNoCluster, api.ClusterVariable, named)
+				"phos user add, and phos login keeps it", ErrNoCluster, api.ClusterVariable, named)
 		}
 		saved.Addresses = []string{named}
 	case f.controllerHere():
@@ -66,7 +66,8 @@ func (f Finder) Find() (api.Endpoints, error) {
 	case missing:
 		return api.Endpoints{}, fmt.Errorf("%w: no controller listens at %s, and there is no file cluster.json; "+
 			"pos_cli --start --target cluster makes this machine a cluster, and "+
-			"pos_cli --start --target agent --join TOKEN@HOST:PORT makes it a node of another", ErrNoCluster, f.Socket)
+			"phos login HOST:PORT uses another with a token, and "+
+			"pos_cli --start --target agent --join TOKEN@HOST:PORT makes it a node of one", ErrNoCluster, f.Socket)
 	}
 	return saved, nil
 }

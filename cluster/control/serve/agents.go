@@ -136,9 +136,9 @@ func (s *agents) GetCode(ref *api.CodeRef, stream api.Agents_GetCodeServer) erro
 	return s.code.Send(ref, func(data []byte) error { return stream.Send(&api.CodePart{Data: data}) })
 }
 
-// About says which cluster this is.
-func (s *agents) About(context.Context, *api.AboutRequest) (*api.AboutReply, error) {
-	return &api.AboutReply{ClusterId: s.joins.ClusterID()}, nil
+// About says which cluster this is. Callers that know nothing of it yet may ask.
+func (s *agents) About(ctx context.Context, _ *api.AboutRequest) (*api.AboutReply, error) {
+	return s.joins.About(ctx), nil
 }
 
 // Join makes a machine with a join token a node.

@@ -17,7 +17,8 @@ type Callers interface {
 
 // Joins makes machines nodes.
 type Joins interface {
-	ClusterID() string
+	// About says which cluster this is, and how it is known.
+	About(ctx context.Context) *api.AboutReply
 	Join(ctx context.Context, leader *control.Leader, request *api.JoinRequest) (*api.JoinReply, error)
 }
 

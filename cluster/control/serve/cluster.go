@@ -19,6 +19,8 @@ type clusterService struct {
 
 // People keeps the users and join tokens of a cluster.
 type People interface {
+	// CA returns the fingerprint of the CA that signs now.
+	CA() string
 	NewJoinToken(ctx context.Context, by identity.Caller, request *api.NewJoinTokenRequest) (*api.NewJoinTokenReply, error)
 	ListUsers(ctx context.Context) (*api.ListUsersReply, error)
 	AddUser(ctx context.Context, by identity.Caller, request *api.AddUserRequest) (*api.AddUserReply, error)
@@ -50,6 +52,7 @@ func (s *clusterService) Status(ctx context.Context, _ *api.StatusRequest) (*api
 		Controllers: controllerViews(controllers, address, settings.Page),
 		Caller:      &api.Caller{Name: caller.Name, Account: caller.Account, Role: string(caller.Role)},
 		Epoch:       uint64(leader.Epoch()),
+		Ca:          s.people.CA(),
 	}
 	return reply, leader.Ask(ctx, func(t control.Turn) error {
 		reply.ClusterId, reply.Nodes = t.ClusterID(), nodeViews(t.Nodes())
