@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
+	"github.com/phos-gpu/phos/cluster/identity/renewal"
 	daemonapi "github.com/phos-gpu/phos/daemon/api"
 )
 
@@ -47,8 +48,8 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 	}
 	running, err := agent.New(ctx, agent.Config{
 		Node: m.Node, Address: o.address, StateDir: o.stateDir, Controllers: m.Controllers, Dial: dialer(holder),
-		SaveControllers: o.saveControllers,
-		Phosd:           o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version, Log: log,
+		SaveControllers: o.saveControllers, Certificate: renewal.New(holder, o.keep, time.Now),
+		Phosd: o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version, Log: log,
 	})
 	if err != nil {
 		return err

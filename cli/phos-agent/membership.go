@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 	"time"
 
 	"google.golang.org/grpc"
@@ -21,6 +22,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/token"
+	"github.com/phos-gpu/phos/internal/linux/privatefile"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -69,21 +71,39 @@ func (o *options) save(m membership) error {
 	if err != nil {
 		return err
 	}
-	path := filepath.Join(o.stateDir, membershipName)
-	if err := os.WriteFile(path+".new", append(text, '\n'), 0o600); err != nil {
-		return fmt.Errorf("membership: %w", err)
-	}
-	return os.Rename(path+".new", path)
+	return privatefile.Write(filepath.Join(o.stateDir, membershipName), append(text, '\n'))
 }
 
-// saveControllers keeps the addresses of the controllers.
-func (o *options) saveControllers(all []string) error {
+// keep keeps the next certificate, and the CAs that are trusted.
+func (o *options) keep(certificate *x509.Certificate, trusted authority.Bundle) error {
+	return o.change(func(m *membership) {
+		m.Certificate, m.Bundle = certificateText(certificate.Raw), string(trusted.PEM())
+	})
+}
+
+// changing is held while the membership is changed.
+var changing sync.Mutex
+
+// change changes the membership that is kept.
+func (o *options) change(change func(*membership)) error {
+	changing.Lock()
+	defer changing.Unlock()
 	m, err := o.load()
 	if err != nil {
 		return err
 	}
-	m.Controllers = all
+	change(&m)
 	return o.save(m)
+}
+
+// certificateText returns a certificate as PEM.
+func certificateText(der []byte) string {
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// saveControllers keeps the addresses of the controllers.
+func (o *options) saveControllers(all []string) error {
+	return o.change(func(m *membership) { m.Controllers = all })
 }
 
 // holder returns what this node shows and trusts.
@@ -189,7 +209,7 @@ func newMembership(node string, reply *api.JoinReply, key *ecdsa.PrivateKey) (me
 	}
 	return membership{
 		Version: membershipVersion, Cluster: reply.GetClusterId(), Node: node, Controllers: reply.GetControllers(),
-		Certificate: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: reply.GetCertificate()})),
+		Certificate: certificateText(reply.GetCertificate()),
 		Key:         string(pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: der})),
 		Bundle:      string(reply.GetBundle()),
 	}, nil

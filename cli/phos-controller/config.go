@@ -10,6 +10,7 @@ import (
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/store/etcd"
 )
 
@@ -35,6 +36,8 @@ type config struct {
 		Lease      Duration `toml:"lease" comment:"without a renewal for so long, a node gets nothing new"`
 		FenceAfter Duration `toml:"fence_after" comment:"and after so long, what it runs is stopped there and started elsewhere"`
 		Grace      Duration `toml:"grace" comment:"between SIGTERM and SIGKILL"`
+		// Certificate is seconds in tests.
+		Certificate Duration `toml:"certificate" comment:"how long the certificate of a node is valid; its agent renews it"`
 	} `toml:"nodes"`
 	Launches struct {
 		Keep Duration `toml:"keep" comment:"how long launches that have ended are listed"`
@@ -76,6 +79,7 @@ func defaults() config {
 	c.Nodes.Lease = Duration(control.DefaultTimes.Lease)
 	c.Nodes.FenceAfter = Duration(control.DefaultTimes.FenceAfter)
 	c.Nodes.Grace = Duration(control.DefaultTimes.Grace)
+	c.Nodes.Certificate = Duration(authority.NodeLife)
 	c.Launches.Keep = Duration(7 * 24 * time.Hour)
 	c.Scheduler = defaultScheduler
 	return c
@@ -119,6 +123,9 @@ func (c *config) settings(version string) (control.Settings, error) {
 	if c.Controller.Lease >= c.Nodes.FenceAfter {
 		return s, fmt.Errorf("controller.lease is %v; it must be shorter than nodes.fence_after of %v, or launches stop when a "+
 			"controller does", time.Duration(c.Controller.Lease), time.Duration(c.Nodes.FenceAfter))
+	}
+	if c.Nodes.Certificate < 5*Duration(time.Second) {
+		return s, fmt.Errorf("nodes.certificate is %v; it must be at least 5s", time.Duration(c.Nodes.Certificate))
 	}
 	if _, err := s.Policies(); err != nil {
 		return s, err

@@ -144,7 +144,9 @@ func (k *controller) lead(
 // openMembers opens the members of the cluster, and tells of this controller.
 func (k *controller) openMembers(ctx context.Context) (*members.Members, error) {
 	self := record.Controller{Name: k.name, Address: k.address, Version: api.Version}
-	return members.Open(ctx, k.objects, self, slices.Collect(maps.Keys(k.config.Store.Peers)))
+	return members.Open(ctx, k.objects, members.Settings{
+		Self: self, Peers: slices.Collect(maps.Keys(k.config.Store.Peers)), NodeLife: time.Duration(k.config.Nodes.Certificate),
+	})
 }
 
 // certificates returns how this controller shows itself.

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/identity/renewal"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -27,6 +28,8 @@ type Config struct {
 	Dial        func(address string) (*grpc.ClientConn, error)
 	// SaveControllers keeps other addresses of controllers for the next start.
 	SaveControllers func([]string) error
+	// Certificate is what the node shows to them.
+	Certificate *renewal.Node
 	// Phosd is the socket of phosd. Environment are the variables that put phos in place of the
 	// driver.
 	Phosd       string

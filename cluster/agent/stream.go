@@ -15,6 +15,7 @@ type stream struct {
 	agent  *Agent
 	client api.AgentsClient
 	grpc   api.Agents_AttachClient
+	issued chan *api.Issued
 
 	// mu guards what follows, and is held while a message is sent.
 	mu     sync.Mutex
@@ -40,7 +41,7 @@ func (a *Agent) attach(ctx context.Context) error {
 		return fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
 	}
 	s := &stream{
-		agent: a, client: client, grpc: opened,
+		agent: a, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
 		asks: map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
 	}
 	err = s.follow(ctx)
@@ -93,6 +94,11 @@ func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
 		s.renewed(ctx, m.Renewed)
 	case *api.ToAgent_Orders:
 		return s.agent.attempts.follow(ctx, s.client, m.Orders)
+	case *api.ToAgent_Issued:
+		select {
+		case s.issued <- m.Issued:
+		default: // not asked for
+		}
 	case *api.ToAgent_Ask:
 		s.asked(ctx, m.Ask)
 	}
@@ -114,6 +120,10 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 	s.agent.config.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
 	go s.renewAll(ctx, lease/3)
 	go s.watchInventory(ctx)
+	if err := s.agent.config.Certificate.Trust(w.GetBundle()); err != nil {
+		return fmt.Errorf("CAs of the cluster: %w", err)
+	}
+	go s.renewCertificate(ctx)
 	return nil
 }
 

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 )
@@ -48,4 +50,22 @@ func (m *Members) issue(name string, names authority.Names) (*tls.Certificate, t
 	return &tls.Certificate{
 		Certificate: [][]byte{signed.Raw, signer.Certificate().Raw}, PrivateKey: key, Leaf: signed,
 	}, authority.RenewAt(signed), nil
+}
+
+// Renew signs the next certificate of a node. It is for the key of the present one: by that key the
+// cluster's record knows the node.
+func (m *Members) Renew(of identity.Caller, request []byte) *api.Issued {
+	refused := func(err error) *api.Issued { return &api.Issued{Error: err.Error()} }
+	if err := identity.Check(of, identity.Renew, identity.Target{Thing: identity.Machine, Owner: of.Name}); err != nil {
+		return refused(err)
+	}
+	ring := m.Ring()
+	signed, err := ring.Signer().IssueNode(request, of.Name, time.Now(), m.settings.NodeLife)
+	if err != nil {
+		return refused(err)
+	}
+	if identity.FingerprintOf(signed) != of.Key {
+		return refused(fmt.Errorf("%w: it is for another key than that of node %s", authority.ErrRequest, of.Name))
+	}
+	return &api.Issued{Certificate: signed.Raw, Bundle: ring.Bundle().PEM()}
 }

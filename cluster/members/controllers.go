@@ -42,7 +42,7 @@ func (m *Members) Controllers(ctx context.Context) ([]record.Controller, error) 
 	if err != nil {
 		return nil, fmt.Errorf("list the controllers: %w", err)
 	}
-	all := map[string]record.Controller{m.self.Name: m.self}
+	all := map[string]record.Controller{m.settings.Self.Name: m.settings.Self}
 	for _, object := range objects {
 		c, err := record.DecodeController(object.Value)
 		if err != nil {
@@ -62,7 +62,7 @@ func (m *Members) Controllers(ctx context.Context) ([]record.Controller, error) 
 func (m *Members) addresses(ctx context.Context) (addresses []string) {
 	all, err := m.Controllers(ctx)
 	if err != nil {
-		return []string{m.self.Address}
+		return []string{m.settings.Self.Address}
 	}
 	for _, each := range all {
 		addresses = append(addresses, each.Address)

@@ -23,24 +23,34 @@ import (
 type Members struct {
 	store store.Store
 	id    identity.ClusterID
-	self  record.Controller // what serves these members
+	// settings say which controller serves these members.
+	settings Settings
 
 	mu   sync.Mutex
 	ring authority.Ring
 }
 
+// Settings are what a controller is told about members.
+type Settings struct {
+	// Self is the controller, and Peers are the names of all; none: they are not known.
+	Self  record.Controller
+	Peers []string
+	// NodeLife is how long certificates of nodes are valid.
+	NodeLife time.Duration
+}
+
 // Open returns the members of the cluster in a store, for one of its controllers. An empty store
-// becomes a new cluster. Peers are the names of all controllers; none: they are not known.
-func Open(ctx context.Context, objects store.Store, self record.Controller, peers []string) (*Members, error) {
+// becomes a new cluster.
+func Open(ctx context.Context, objects store.Store, settings Settings) (*Members, error) {
 	cluster, err := openCluster(ctx, objects)
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster: %w", err)
 	}
-	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), self: self}
+	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), settings: settings}
 	if m.ring, err = openRing(ctx, objects, m.id); err != nil {
 		return nil, fmt.Errorf("open the cluster's CA: %w", err)
 	}
-	return m, register(ctx, objects, self, peers)
+	return m, register(ctx, objects, settings.Self, settings.Peers)
 }
 
 // openCluster reads the record of the cluster, or makes one.
@@ -96,6 +106,9 @@ func (m *Members) About(ctx context.Context) *api.AboutReply {
 	return &api.AboutReply{ClusterId: string(m.id), Bundle: m.Ring().Bundle().PEM(), Controllers: m.addresses(ctx)}
 }
 
+// Bundle is the CAs that nodes trust, as PEM.
+func (m *Members) Bundle() []byte { return m.Ring().Bundle().PEM() }
+
 // CA returns the fingerprint of the CA that signs now.
 func (m *Members) CA() string { return m.Ring().Signer().Fingerprint().String() }
 
@@ -140,7 +153,7 @@ func (m *Members) Join(ctx context.Context, leader *control.Leader, request *api
 	if err != nil {
 		return nil, err
 	}
-	signed, err := m.Ring().Signer().IssueNode(request.GetCsr(), request.GetName(), time.Now())
+	signed, err := m.Ring().Signer().IssueNode(request.GetCsr(), request.GetName(), time.Now(), m.settings.NodeLife)
 	if err != nil {
 		return nil, api.Invalid(err.Error())
 	}

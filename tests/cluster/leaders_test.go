@@ -67,7 +67,7 @@ func (a *anyController) NewStream(
 }
 
 // startControllers starts a controller on each of the first hosts: one alone, or several as peers.
-func (s *site) startControllers(count int) {
+func (s *site) startControllers(count int, settings string) {
 	s.Helper()
 	var peers strings.Builder
 	if count > 1 {
@@ -75,7 +75,7 @@ func (s *site) startControllers(count int) {
 	}
 	to := &anyController{}
 	for _, h := range s.hosts[:count] {
-		s.write(h, "/etc/phos/controller.toml", settings+peers.String()+s.more)
+		s.write(h, "/etc/phos/controller.toml", settings+peers.String())
 		s.controllers = append(s.controllers, h.Daemon(hosts.Daemon{
 			Name: "controller", ReadyFD: count == 1, // one of several serves when others run, too
 			Arguments: []string{filepath.Join(harness.Bin(), "phos-controller"), "--log-level=debug"},

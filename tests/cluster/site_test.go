@@ -25,8 +25,6 @@ type site struct {
 	phosds      []*hosts.Daemon
 	launches    api.LaunchesClient
 	cluster     api.ClusterClient
-	// more are further settings of the controllers.
-	more string
 }
 
 // settings are short times, so that a test need not wait for minutes.
@@ -50,21 +48,23 @@ func newSite(t *testing.T, count, gpus int) *site {
 // newSiteOf starts a cluster of some controllers.
 func newSiteOf(t *testing.T, count, controllers, gpus int) *site {
 	t.Helper()
-	s := &site{T: t}
-	s.start(count, controllers, gpus)
-	return s
+	return newSiteWith(t, shape{count, controllers, gpus}, settings)
 }
 
-// start starts a cluster.
-func (s *site) start(count, controllers, gpus int) {
-	s.Helper()
-	harness.Need(s.T, "build", harness.Built())
-	s.hosts = hosts.New(s.T, count, hosts.Options{})
-	s.startControllers(controllers)
+// shape is how many hosts a cluster has, how many of them have controllers, and the GPUs of each.
+type shape struct{ hosts, controllers, gpus int }
+
+// newSiteWith starts a cluster whose controllers have a configuration.
+func newSiteWith(t *testing.T, of shape, settings string) *site {
+	t.Helper()
+	harness.Need(t, "build", harness.Built())
+	s := &site{T: t, hosts: hosts.New(t, of.hosts, hosts.Options{})}
+	s.startControllers(of.controllers, settings)
 	for _, h := range s.hosts {
-		s.join(h, gpus)
+		s.join(h, of.gpus)
 	}
-	s.awaitNodes(count)
+	s.awaitNodes(of.hosts)
+	return s
 }
 
 // boot boots a host, and starts its daemons.

@@ -28,7 +28,6 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	if err != nil {
 		return err
 	}
-	name := caller.Name
 	leader, err := s.Leading(ctx)
 	if err != nil {
 		return err
@@ -45,13 +44,13 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	if err != nil {
 		return err
 	}
-	attached, err := leader.Attach(ctx, name, caller.Key.String(), hello, addressesOf(controllers))
+	attached, err := leader.Attach(ctx, caller.Name, caller.Key.String(), hello, addressesOf(controllers))
 	if err != nil {
 		return err
 	}
-	defer leader.Detach(name, attached)
-	go func() { attached.End(receiveAll(stream, leader, name, attached)) }()
-	return attached.Serve(ctx, stream.Send)
+	defer leader.Detach(caller.Name, attached)
+	go func() { attached.End(s.receiveAll(stream, leader, caller, attached)) }()
+	return attached.Serve(ctx, s.trusting(stream.Send))
 }
 
 // node returns the node that the caller is.
@@ -63,8 +62,21 @@ func (s *agents) node(ctx context.Context) (identity.Caller, error) {
 	return caller, identity.Check(caller, identity.Report, identity.Target{Thing: identity.Machine, Owner: caller.Name})
 }
 
-// receiveAll passes on what an agent sends, until the stream ends.
-func receiveAll(stream api.Agents_AttachServer, leader *control.Leader, name string, to *session.Session) error {
+// trusting returns what sends messages to an agent, and in the first one the CAs to trust.
+func (s *agents) trusting(send func(*api.ToAgent) error) func(*api.ToAgent) error {
+	return func(message *api.ToAgent) error {
+		if first := message.GetWelcome(); first != nil {
+			first.Bundle = s.joins.Bundle()
+		}
+		return send(message)
+	}
+}
+
+// receiveAll passes on what an agent sends, until the stream ends. A certificate is no matter of
+// the leader's.
+func (s *agents) receiveAll(
+	stream api.Agents_AttachServer, leader *control.Leader, from identity.Caller, to *session.Session,
+) error {
 	for {
 		message, err := stream.Recv()
 		if errors.Is(err, io.EOF) {
@@ -73,7 +85,11 @@ func receiveAll(stream api.Agents_AttachServer, leader *control.Leader, name str
 		if err != nil {
 			return err
 		}
-		if !leader.Receive(name, to, message) {
+		if request := message.GetCsr(); request != nil {
+			to.Send(&api.ToAgent{Message: &api.ToAgent_Issued{Issued: s.joins.Renew(from, request)}})
+			continue
+		}
+		if !leader.Receive(from.Name, to, message) {
 			return control.ErrNotLeading
 		}
 	}

@@ -20,6 +20,10 @@ type Joins interface {
 	// About says which cluster this is, and how it is known.
 	About(ctx context.Context) *api.AboutReply
 	Join(ctx context.Context, leader *control.Leader, request *api.JoinRequest) (*api.JoinReply, error)
+	// Bundle is the CAs that nodes trust, as PEM.
+	Bundle() []byte
+	// Renew signs the next certificate of a node.
+	Renew(of identity.Caller, request []byte) *api.Issued
 }
 
 // front is what all services have: who asks, and who leads.

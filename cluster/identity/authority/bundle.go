@@ -89,6 +89,11 @@ func (b Bundle) Trusts(key identity.Fingerprint) bool {
 	return slices.ContainsFunc(b.certificates, func(c *x509.Certificate) bool { return identity.FingerprintOf(c) == key })
 }
 
+// Signed reports whether the CA that issues now, which is the first, has signed a certificate.
+func (b Bundle) Signed(certificate *x509.Certificate) bool {
+	return len(b.certificates) > 0 && certificate.CheckSignatureFrom(b.certificates[0]) == nil
+}
+
 // Pool returns the certificates for crypto/tls.
 func (b Bundle) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()

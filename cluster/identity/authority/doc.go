@@ -10,7 +10,9 @@
 //	node        phos://CLUSTER/node/NAME       client          30 days
 //
 // Certificates begin an hour before they are issued, so that a clock may be behind by as much.
-// RenewAt says when the next one is due: its holder makes a new key and asks again, as itself.
+// RenewAt says when the next one is due: its holder asks again, as itself. A node keeps its key,
+// by which the cluster's record knows it: so there is no time at which a crash leaves a key in one
+// place and another key in the other.
 // There is no list of revoked certificates. A controller compares the key of a node with the record
 // of that node (identity.Caller.Key); so a node that was removed is refused at once.
 //

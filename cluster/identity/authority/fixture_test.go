@@ -47,7 +47,7 @@ func newNode(t testing.TB, ca *Authority, name string) Pair {
 	t.Helper()
 	key := must(NewKey())(t)
 	request := must(NewRequest(nodeOf(ca.cluster, name), key))(t)
-	return Pair{must(ca.IssueNode(request, name, now))(t), ca.certificate, key}
+	return Pair{must(ca.IssueNode(request, name, now, NodeLife))(t), ca.certificate, key}
 }
 
 // newController issues the certificate of a controller.

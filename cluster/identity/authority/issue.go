@@ -53,15 +53,18 @@ func (a *Authority) IssueController(
 
 // IssueNode issues the certificate that a node has requested. The name is the one that the caller
 // has verified, by a token or by the node's present certificate: a request for another name is
-// refused. Of the request only the key is used.
-func (a *Authority) IssueNode(request []byte, name string, now time.Time) (*x509.Certificate, error) {
+// refused. Of the request only the key is used. The certificate is valid for life, usually
+// NodeLife.
+func (a *Authority) IssueNode(
+	request []byte, name string, now time.Time, life time.Duration,
+) (*x509.Certificate, error) {
 	s := identity.Subject{Cluster: a.cluster, Kind: identity.Node, Name: name}
 	public, err := checkRequest(request, s)
 	if err != nil {
 		return nil, fmt.Errorf("issue a certificate: %w", err)
 	}
 	template := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
-	return a.issue(s, template, public, lifetime{now, NodeLife})
+	return a.issue(s, template, public, lifetime{now, life})
 }
 
 // lifetime is from now on.
@@ -86,7 +89,7 @@ func (a *Authority) issue(
 	}
 	template.Subject = subjectName(s)
 	template.URIs = []*url.URL{s.URI()}
-	template.NotBefore = latest(life.now.Add(-skew), a.certificate.NotBefore)
+	template.NotBefore = latest(life.now.Add(-min(skew, life.lasts/10)), a.certificate.NotBefore)
 	template.NotAfter = earliest(life.now.Add(life.lasts), a.certificate.NotAfter)
 	template.KeyUsage = x509.KeyUsageDigitalSignature
 	template.BasicConstraintsValid = true

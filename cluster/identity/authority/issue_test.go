@@ -114,7 +114,7 @@ func TestHostileRequests(t *testing.T) {
 	}
 	same := func(*x509.CertificateRequest) {}
 	good := request(t, key, same)
-	if _, err := ca.IssueNode(good, "gpu1", now); err != nil {
+	if _, err := ca.IssueNode(good, "gpu1", now, NodeLife); err != nil {
 		t.Fatal(err)
 	}
 	flipped := append([]byte(nil), good...)
@@ -172,7 +172,7 @@ func TestHostileRequests(t *testing.T) {
 		requests[name] = request(t, key, change)
 	}
 	for name, der := range requests {
-		certificate, err := ca.IssueNode(der, "gpu1", now)
+		certificate, err := ca.IssueNode(der, "gpu1", now, NodeLife)
 		if !errors.Is(err, ErrRequest) || certificate != nil {
 			t.Errorf("%s: %v, want ErrRequest", name, err)
 		} else if len(err.Error()) > 300 {
@@ -181,7 +181,7 @@ func TestHostileRequests(t *testing.T) {
 			t.Errorf("%s, %d bytes: %v", name, len(der), err) // it must not be parsed
 		}
 	}
-	if _, err := ca.IssueNode(good, "gpu2", now); !errors.Is(err, ErrRequest) {
+	if _, err := ca.IssueNode(good, "gpu2", now, NodeLife); !errors.Is(err, ErrRequest) {
 		t.Errorf("for another caller: %v, want ErrRequest", err)
 	}
 }
@@ -194,7 +194,7 @@ func FuzzRequest(f *testing.F) {
 	f.Add(ca.certificate.Raw)
 	f.Add([]byte{0x30, 0x80})
 	f.Fuzz(func(t *testing.T, der []byte) {
-		certificate, err := ca.IssueNode(der, "gpu1", now)
+		certificate, err := ca.IssueNode(der, "gpu1", now, NodeLife)
 		if err != nil {
 			return
 		}

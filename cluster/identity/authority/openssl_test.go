@@ -119,7 +119,7 @@ func TestOpenSSLRequests(t *testing.T) {
 		if out, err := openssl(t, folder, arguments...); err != nil {
 			t.Fatalf("openssl %v: %v: %s", arguments, err, out)
 		}
-		certificate, err := ca.IssueNode(derOf(t, filepath.Join(folder, "request.pem")), "gpu1", now)
+		certificate, err := ca.IssueNode(derOf(t, filepath.Join(folder, "request.pem")), "gpu1", now, NodeLife)
 		if (err == nil) != test.good || !test.good && !errors.Is(err, ErrRequest) || (certificate != nil) != test.good {
 			t.Errorf("%v: %v, want a certificate: %v", test.flags, err, test.good)
 		}

@@ -55,7 +55,8 @@ func node(t testing.TB, ca *authority.Authority, name string) *tls.Certificate {
 	key := must(authority.NewKey())(t)
 	s := identity.Subject{Cluster: ca.Cluster(), Kind: identity.Node, Name: name}
 	request := must(authority.NewRequest(s, key))(t)
-	return authority.Pair{Certificate: must(ca.IssueNode(request, name, now))(t), CA: ca.Certificate(), Key: key}.TLS()
+	certificate := must(ca.IssueNode(request, name, now, authority.NodeLife))(t)
+	return authority.Pair{Certificate: certificate, CA: ca.Certificate(), Key: key}.TLS()
 }
 
 // controller returns what a controller shows.

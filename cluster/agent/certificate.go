@@ -1,0 +1,70 @@
+package agent
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/api"
+)
+
+// Times of renewing a certificate.
+const (
+	// answerTime is how long the leader may take to sign.
+	answerTime = 30 * time.Second
+	// lookAfter is how often the clock is looked at: a timer stands still while the machine sleeps.
+	lookAfter = 10 * time.Minute
+)
+
+// renewCertificate asks for the next certificate whenever it is due, until the stream ends.
+func (s *stream) renewCertificate(ctx context.Context) {
+	node, log := s.agent.config.Certificate, s.agent.config.Log
+	wait := node.Due()
+	for sleep(ctx, min(wait, lookAfter)) {
+		if wait = node.Due(); wait > 0 {
+			continue
+		}
+		if err := s.nextCertificate(ctx); err != nil {
+			wait = node.Again()
+			log.Warn("certificate not renewed", "error", err, "retry", wait)
+			continue
+		}
+		wait = node.Due()
+		log.Info("certificate renewed", "next", wait)
+	}
+}
+
+// sleep waits, and reports false if the context ends before.
+func sleep(ctx context.Context, wait time.Duration) bool {
+	select {
+	case <-ctx.Done():
+		return false
+	case <-time.After(wait):
+		return true
+	}
+}
+
+// errNotSigned means that the leader has not signed in time.
+var errNotSigned = errors.New("the leader did not answer")
+
+// nextCertificate asks for a certificate and puts it in place.
+func (s *stream) nextCertificate(ctx context.Context) error {
+	request, err := s.agent.config.Certificate.Request()
+	if err != nil {
+		return err
+	}
+	if err := s.send(&api.FromAgent{Message: &api.FromAgent_Csr{Csr: request}}); err != nil {
+		return err
+	}
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-time.After(answerTime):
+		return errNotSigned
+	case issued := <-s.issued:
+		if issued.GetError() != "" {
+			return errors.New(issued.GetError())
+		}
+		return s.agent.config.Certificate.Accept(issued.GetCertificate(), issued.GetBundle())
+	}
+}
