@@ -18,7 +18,9 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/renewal"
+	"github.com/phos-gpu/phos/cluster/metrics"
 	daemonapi "github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/scrape"
 )
 
 // follow serves the cluster until the context ends.
@@ -53,6 +55,12 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 	})
 	if err != nil {
 		return err
+	}
+	end, err := scrape.Serve(o.metrics, metrics.NewAgent(daemonapi.Version, running.Numbers).Registry())
+	if err != nil {
+		log.Warn("no metrics are served", "error", err) // launches run without them
+	} else {
+		defer func() { _ = end() }()
 	}
 	supervisor := readiness.FindSupervisor(log)
 	ready.Say("ready\t%s\t%s", m.Node, m.Cluster)

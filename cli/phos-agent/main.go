@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
+	"github.com/phos-gpu/phos/internal/scrape/endpoint"
 )
 
 func main() { os.Exit(run(os.Args[1:])) }
@@ -29,6 +30,7 @@ Flags:
 // options are the flags.
 type options struct {
 	stateDir, node, address, phosd string
+	metrics                        string
 	allowRoot                      bool
 	readyFD                        int
 	logLevel                       slog.Level
@@ -45,6 +47,8 @@ func parse(arguments []string) (o options, rest []string, err error) {
 	flags.StringVar(&o.node, "name", "", "`NAME` of the node when it joins; the host's name if it is empty")
 	flags.StringVar(&o.address, "address", "", "`ADDRESS` by which other nodes reach this one")
 	flags.StringVar(&o.phosd, "phosd", "", "`PATH` of phosd's socket")
+	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:9412",
+		"loopback `ADDRESS` or unix:/PATH that serves numbers to Prometheus; empty: none")
 	flags.BoolVar(&o.allowRoot, "allow-root", false, "let launches run as root, if the cluster allows it too")
 	flags.IntVar(&o.readyFD, "ready-fd", 0, "`DESCRIPTOR` that gets a line when the agent runs")
 	flags.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
@@ -98,6 +102,9 @@ func (o *options) do(ctx context.Context, rest []string, ready *readiness.Pipe) 
 	case rest[0] == "join" && len(rest) == 2:
 		return o.join(ctx, rest[1])
 	case rest[0] == "run" && len(rest) == 1:
+		if err := endpoint.Check(o.metrics); err != nil {
+			return fmt.Errorf("--metrics %q: %w", o.metrics, err)
+		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel}))
 		return o.follow(ctx, ready, log)
 	}

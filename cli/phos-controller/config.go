@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/store/etcd"
+	"github.com/phos-gpu/phos/internal/scrape/endpoint"
 )
 
 // DefaultConfig is where the configuration is read from.
@@ -42,6 +43,9 @@ type config struct {
 	Launches struct {
 		Keep Duration `toml:"keep" comment:"how long launches that have ended are listed"`
 	} `toml:"launches"`
+	Metrics struct {
+		Listen string `toml:"listen" comment:"unix:/path or a loopback host:port for Prometheus; empty: none"`
+	} `toml:"metrics"`
 	Scheduler schedulerConfig `toml:"scheduler"`
 }
 
@@ -80,6 +84,7 @@ func defaults() config {
 	c.Nodes.FenceAfter = Duration(control.DefaultTimes.FenceAfter)
 	c.Nodes.Grace = Duration(control.DefaultTimes.Grace)
 	c.Nodes.Certificate = Duration(authority.NodeLife)
+	c.Metrics.Listen = "127.0.0.1:9411"
 	c.Launches.Keep = Duration(7 * 24 * time.Hour)
 	c.Scheduler = defaultScheduler
 	return c
@@ -123,6 +128,9 @@ func (c *config) settings(version string) (control.Settings, error) {
 	if c.Controller.Lease >= c.Nodes.FenceAfter {
 		return s, fmt.Errorf("controller.lease is %v; it must be shorter than nodes.fence_after of %v, or launches stop when a "+
 			"controller does", time.Duration(c.Controller.Lease), time.Duration(c.Nodes.FenceAfter))
+	}
+	if err := endpoint.Check(c.Metrics.Listen); err != nil {
+		return s, fmt.Errorf("metrics.listen is %q: %w", c.Metrics.Listen, err)
 	}
 	if c.Nodes.Certificate < 5*Duration(time.Second) {
 		return s, fmt.Errorf("nodes.certificate is %v; it must be at least 5s", time.Duration(c.Nodes.Certificate))

@@ -57,6 +57,7 @@ func parse(arguments []string) (options, error) {
 		{"state-dir", "`DIR` for what the controller keeps", func(c *config, v string) { c.Controller.StateDir = v }},
 		{"listen", "`ADDRESS` where nodes and people reach it, with TLS", func(c *config, v string) { c.Controller.Listen = v }},
 		{"socket", "`PATH` of the socket for people on this machine", func(c *config, v string) { c.Controller.Socket = v }},
+		{"metrics", "loopback `ADDRESS` or unix:/PATH for Prometheus", func(c *config, v string) { c.Metrics.Listen = v }},
 		{"order", "`ORDER` of launches, as --order of pos_cli sim run", func(c *config, v string) { c.Scheduler.Order = v }},
 	} {
 		flags.Func(each.name, each.usage, func(value string) error {

@@ -21,6 +21,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/local"
 	"github.com/phos-gpu/phos/cluster/members"
+	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/cluster/web"
@@ -40,6 +41,8 @@ type controller struct {
 	// page is for browsers, on pageListener. Both are nil if none is served.
 	page         *web.Server
 	pageListener net.Listener
+	numbers      *metrics.Controller
+	glance       metrics.Source
 }
 
 // serveCluster runs a controller until the context ends.
@@ -51,7 +54,7 @@ func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slo
 	if os.Geteuid() != 0 {
 		return errors.New("a controller runs as root: it keeps the keys of the cluster")
 	}
-	k := &controller{config: c, settings: settings, log: log}
+	k := newController(c, settings, log)
 	if k.name, err = c.name(); err != nil {
 		return err
 	}
@@ -70,6 +73,14 @@ func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slo
 	defer running.Close()
 	defer k.objects.Close()
 	return k.run(ctx, running, listener, ready)
+}
+
+// newController returns a controller that has opened nothing yet.
+func newController(c config, settings control.Settings, log *slog.Logger) *controller {
+	k := &controller{config: c, settings: settings, log: log}
+	k.numbers = newNumbers(k)
+	k.settings.Numbers = k.numbers
+	return k
 }
 
 // failing is a part of the controller that may end by itself, as server.Server.
@@ -122,6 +133,8 @@ func (k *controller) lead(
 	services := serve.New(leading, serve.Parts{
 		Callers: k.members, People: k.members, Joins: k.members, Controllers: k.members, Code: copies,
 	})
+	k.glance = glanceAt(leading, k.members)
+	defer k.serveNumbers()()
 	k.serveNetwork(holder, services, listener, fail)
 	socket, err := k.serveSocket(services, fail)
 	if err != nil {

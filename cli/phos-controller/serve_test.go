@@ -64,11 +64,13 @@ func start(ctx context.Context, t *testing.T, kept failing) (ended chan error, l
 	c := defaults()
 	c.Controller.StateDir = filepath.Join(dir, "state")
 	c.Controller.Socket = filepath.Join(dir, "controller.sock")
+	c.Metrics.Listen = "unix:" + filepath.Join(dir, "metrics.sock")
 	settings, err := c.settings("test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := &controller{config: c, name: "c", settings: settings, log: slog.New(slog.NewTextHandler(t.Output(), nil))}
+	k := newController(c, settings, slog.New(slog.NewTextHandler(t.Output(), nil)))
+	k.name = "c"
 	running, err := k.openStore(t.Context())
 	if err != nil {
 		t.Fatal(err)

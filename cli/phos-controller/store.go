@@ -94,6 +94,7 @@ func (k *controller) openStore(ctx context.Context) (running failing, err error)
 	if k.objects, err = etcd.Open(client); err != nil {
 		return nil, errors.Join(err, running.Close())
 	}
+	k.objects = k.numbers.Store(k.objects)
 	return running, nil
 }
 

@@ -54,6 +54,7 @@ type Agent struct {
 	mu       sync.Mutex
 	deadline time.Duration // what supervisors of new attempts start with
 	gpus     []*api.GPU    // as phosd has said last
+	renewed  time.Time     // when the lease was renewed last
 }
 
 // New returns the agent of a node, with what an earlier one has left.

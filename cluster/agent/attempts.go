@@ -171,6 +171,13 @@ func (s *attempts) reportTo(report func(*api.Report)) (stop func()) {
 	}
 }
 
+// isReporting reports whether there is a stream.
+func (s *attempts) isReporting() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.report != nil
+}
+
 // send sends a report, if there is a stream.
 func (s *attempts) send(r *api.Report) {
 	s.mu.Lock()

@@ -164,6 +164,7 @@ func (s *stream) renewed(ctx context.Context, r *api.Renewed) {
 		return
 	}
 	deadline := at + s.fence
+	s.agent.noteRenewal()
 	s.agent.setDeadline(deadline)
 	s.agent.attempts.extend(ctx, deadline)
 }

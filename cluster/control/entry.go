@@ -123,6 +123,7 @@ func (l *Leader) notePhase(e *entry, before launch.State) {
 		if before.Phase != launch.Stopping { // a save that failed
 			e.Placed = now
 			e.Runs++
+			l.settings.Numbers.Waited(max(0, now.Sub(e.Queued)))
 		}
 	case launch.Ended:
 		e.Ended = now

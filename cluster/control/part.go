@@ -5,6 +5,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
@@ -147,9 +148,11 @@ func (l *Leader) preempt(p *part) {
 		return
 	}
 	if err := l.giveWay(p.entry, launch.OnPreempt, launch.Preempted{Reason: "preempted by the scheduler"}); err != nil {
+		l.settings.Numbers.Attempted(metrics.Kept)
 		p.queue.keep(p)
 		return
 	}
+	l.settings.Numbers.Attempted(metrics.Preempted)
 	p.lose()
 }
 
@@ -202,7 +205,10 @@ func (l *Leader) start(p *part) {
 	}
 	if err != nil {
 		l.log.Warn("place refused", "launch", p.entry.ID, "error", err)
+		l.settings.Numbers.Attempted(metrics.Refused)
 		p.lose()
 		p.queue.refuse(p)
+		return
 	}
+	l.settings.Numbers.Attempted(metrics.Placed)
 }

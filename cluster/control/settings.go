@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/scheduler"
 )
 
@@ -21,6 +22,8 @@ type Settings struct {
 	KeepEnded time.Duration
 	// Version is that of this program. Page is the address for browsers; empty: there is none.
 	Version, Page string
+	// Numbers counts what the scheduler decides; nil: nothing does.
+	Numbers Numbers
 }
 
 // Times that a cluster agrees on.
@@ -41,6 +44,21 @@ var DefaultTimes = Times{
 	Lease: 5 * time.Second, FenceAfter: time.Minute, Margin: 5 * time.Second, Grace: 30 * time.Second,
 }
 
+// Numbers counts what the scheduler decides.
+type Numbers interface {
+	// Attempted counts a decision, by what became of it.
+	Attempted(metrics.Result)
+	// Waited counts a launch that was queued for a time and then placed.
+	Waited(queued time.Duration)
+}
+
+// uncounted are Numbers that are not kept.
+type uncounted struct{}
+
+func (uncounted) Attempted(metrics.Result) {}
+
+func (uncounted) Waited(time.Duration) {}
+
 // PortRange is a range of ports, with both ends.
 type PortRange struct{ From, To int }
 
@@ -59,6 +77,9 @@ func (s Settings) withDefaults() Settings {
 		if *each.value == 0 {
 			*each.value = each.usual
 		}
+	}
+	if s.Numbers == nil {
+		s.Numbers = uncounted{}
 	}
 	if s.Ports == (PortRange{}) {
 		s.Ports = PortRange{20000, 29999}

@@ -3,13 +3,12 @@ package config
 import (
 	"bytes"
 	"fmt"
-	"net"
 	"path/filepath"
-	"strings"
 
 	"github.com/pelletier/go-toml/v2"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/scrape/endpoint"
 )
 
 // DefaultPath is read when no other file is named; it need not exist.
@@ -150,37 +149,11 @@ func (c Config) Check() error {
 }
 
 // Network splits Listen into what net.Listen takes.
-func (m Metrics) Network() (network, address string) {
-	if path, isUnix := strings.CutPrefix(m.Listen, "unix:"); isUnix {
-		return "unix", path
-	}
-	return "tcp", m.Listen
-}
+func (m Metrics) Network() (network, address string) { return endpoint.Network(m.Listen) }
 
 func (m Metrics) check() error {
-	if m.Listen == "" {
-		return nil
-	}
-	network, address := m.Network()
-	if network == "unix" {
-		if !filepath.IsAbs(address) {
-			return &SettingError{"metrics.listen", m.Listen, "unix: needs an absolute path"}
-		}
-		return nil
-	}
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
+	if err := endpoint.Check(m.Listen); err != nil {
 		return &SettingError{"metrics.listen", m.Listen, err.Error()}
-	}
-	// The numbers name users' programs: they are not for the network.
-	if ip := net.ParseIP(host); host != "localhost" && (ip == nil || !ip.IsLoopback()) {
-		if host == "" {
-			host = "every address of this machine"
-		}
-		return &SettingError{
-			"metrics.listen", m.Listen,
-			host + " is not a loopback address; say 127.0.0.1:PORT or unix:/PATH, and let a proxy serve the network",
-		}
 	}
 	return nil
 }

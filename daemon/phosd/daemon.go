@@ -29,6 +29,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/sockmux"
 	"github.com/phos-gpu/phos/daemon/phosd/statedir"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/scrape"
 )
 
 // What a user may hand off at a time: an image directory, and the endpoints of a process tree.
@@ -215,7 +216,7 @@ func (d *Daemon) Serve(ctx context.Context) error {
 		grpc.InitialConnWindowSize(maxMessageBytes),
 		grpc.MaxConcurrentStreams(maxStreams), grpc.MaxHeaderListSize(maxHeaderBytes))
 	api.RegisterDaemonServer(server, &service{daemon: d})
-	closeMetrics, err := d.metrics.Serve(d.options.Config.Metrics)
+	closeMetrics, err := scrape.Serve(d.options.Config.Metrics.Listen, d.metrics.Registry())
 	if err != nil {
 		return errors.Join(err, listener.Close())
 	}

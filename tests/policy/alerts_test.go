@@ -4,10 +4,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
-	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/harness"
@@ -18,25 +16,9 @@ const (
 	dashboardFile = "../../deploy/grafana/phos.json"
 )
 
-// promtool runs Prometheus's own checker.
-func promtool(t *testing.T, stdin string, arguments ...string) {
-	t.Helper()
-	path := os.Getenv("PROMTOOL")
-	if path == "" {
-		found, err := exec.LookPath("promtool")
-		harness.Need(t, "promtool", err)
-		path = found
-	}
-	command := exec.Command(path, arguments...)
-	command.Stdin = strings.NewReader(stdin)
-	if text, err := command.CombinedOutput(); err != nil || bytes.Contains(text, []byte("lint error")) {
-		t.Errorf("promtool %v: %v: %s", arguments, err, text)
-	}
-}
-
 // TestAlerts checks the alert rules, and that they fire when they should.
 func TestAlerts(t *testing.T) {
-	promtool(t, "", "check", "rules", "--lint-fatal", rulesFile)
+	harness.Promtool(t, "", "check", "rules", "--lint-fatal", rulesFile)
 	rules, err := filepath.Abs(rulesFile)
 	if err != nil {
 		t.Fatal(err)
@@ -49,7 +31,7 @@ func TestAlerts(t *testing.T) {
 	if err := os.WriteFile(path, bytes.ReplaceAll(cases, []byte("RULES"), []byte(rules)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	promtool(t, "", "test", "rules", path)
+	harness.Promtool(t, "", "test", "rules", path)
 }
 
 // TestDashboard checks each query of the dashboard as a rule.
@@ -86,7 +68,7 @@ func TestDashboard(t *testing.T) {
 	if err := os.WriteFile(path, file, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	promtool(t, "", "check", "rules", path)
+	harness.Promtool(t, "", "check", "rules", path)
 }
 
 // TestMetricNames checks that phosd has each metric that the rules, the dashboard and the manual

@@ -28,6 +28,7 @@ var layers = map[string]string{
 	"internal/linux":    "ground",
 	"hijack/abi":        "ground",
 	"internal/ptx":      "ground",
+	"internal/scrape":   "ground",
 	"internal/spelling": "ground",
 	"internal/words":    "ground",
 	"ckpt/image":        "ground",
@@ -60,6 +61,7 @@ var layers = map[string]string{
 	// A cluster: messages and records, then what runs in controllers and agents.
 	"cluster/api":              "policy",
 	"cluster/record":           "device",
+	"cluster/metrics":          "device",
 	"cluster/control":          "image",
 	"cluster/messages":         "device",
 	"cluster/members":          "process",

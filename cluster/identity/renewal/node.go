@@ -42,6 +42,9 @@ func (n *Node) Due() time.Duration {
 	return max(0, authority.RenewAt(leaf).Sub(n.clock()))
 }
 
+// Ends returns when the present certificate ends.
+func (n *Node) Ends() time.Time { return n.holder.Certificate().Leaf.NotAfter }
+
 // Again returns in how long a request that failed is to be repeated: often enough that a
 // certificate does not end because a controller was away.
 func (n *Node) Again() time.Duration {

@@ -35,6 +35,9 @@ type Metrics struct {
 	imagesRemoved         *prometheus.CounterVec
 }
 
+// Registry has all of them.
+func (m *Metrics) Registry() prometheus.Gatherer { return m.registry }
+
 // New returns Metrics that have counted nothing yet.
 func New(source Source) *Metrics {
 	m := &Metrics{

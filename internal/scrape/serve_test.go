@@ -1,4 +1,4 @@
-package metrics
+package scrape
 
 import (
 	"bufio"
@@ -9,16 +9,14 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/daemon/api"
-	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/prometheus/client_golang/prometheus"
 )
 
 // TestConnections checks that the connections of clients are limited, also those that stay idle,
 // and that closed ones make room.
 func TestConnections(t *testing.T) {
-	m := New(Source{Status: func() *api.StatusReply { return &api.StatusReply{} }})
 	socket := filepath.Join(t.TempDir(), "socket")
-	end, err := m.Serve(config.Metrics{Listen: "unix:" + socket})
+	end, err := Serve("unix:"+socket, prometheus.NewRegistry())
 	if err != nil {
 		t.Fatal(err)
 	}

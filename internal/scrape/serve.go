@@ -1,4 +1,4 @@
-package metrics
+package scrape
 
 import (
 	"errors"
@@ -10,18 +10,19 @@ import (
 	"sync"
 	"time"
 
+	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
-	"github.com/phos-gpu/phos/daemon/config"
+	"github.com/phos-gpu/phos/internal/scrape/endpoint"
 )
 
-// Serve serves /metrics and /healthz at the configured address until the returned function is
-// called.
-func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
-	if settings.Listen == "" {
+// Serve serves /metrics and /healthz at HOST:PORT or unix:/PATH until the returned function is
+// called. An empty place is none.
+func Serve(listen string, numbers prometheus.Gatherer) (func() error, error) {
+	if listen == "" {
 		return func() error { return nil }, nil
 	}
-	network, address := settings.Network()
+	network, address := endpoint.Network(listen)
 	if network == "unix" {
 		if err := os.Remove(address); err != nil && !errors.Is(err, os.ErrNotExist) {
 			return nil, fmt.Errorf("metrics: %w", err)
@@ -38,8 +39,8 @@ func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 		}
 	}
 	mux := http.NewServeMux()
-	mux.Handle("/metrics", promhttp.HandlerFor(m.registry, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
-	// An answer means that phosd serves: it opens this listener last.
+	mux.Handle("/metrics", promhttp.HandlerFor(numbers, promhttp.HandlerOpts{MaxRequestsInFlight: maxScrapes}))
+	// An answer means that the daemon serves: it opens this listener last.
 	mux.HandleFunc("/healthz", func(to http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(to, "ok\n") })
 	server := &http.Server{
 		Handler: mux, ReadHeaderTimeout: ioTimeout, ReadTimeout: ioTimeout, WriteTimeout: 10 * ioTimeout,
@@ -50,7 +51,7 @@ func (m *Metrics) Serve(settings config.Metrics) (func() error, error) {
 	return server.Close, nil
 }
 
-// Bounds of what clients can take from phosd: any process that reaches the address can connect.
+// Bounds of what clients can take from a daemon: any process that reaches the address can connect.
 const (
 	maxConnections = 32
 	maxScrapes     = 4
@@ -60,7 +61,7 @@ const (
 )
 
 // limitedListener accepts at most maxConnections connections at a time. Others are closed at once,
-// so that they do not wait with a descriptor of phosd.
+// so that they do not wait with a descriptor of the daemon.
 type limitedListener struct {
 	net.Listener
 	free chan struct{}
