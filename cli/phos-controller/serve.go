@@ -80,6 +80,7 @@ func newController(c config, settings control.Settings, log *slog.Logger) *contr
 	k := &controller{config: c, settings: settings, log: log}
 	k.numbers = newNumbers(k)
 	k.settings.Numbers = k.numbers
+	k.settings.Decisions = filepath.Join(c.Controller.StateDir, "decisions")
 	return k
 }
 

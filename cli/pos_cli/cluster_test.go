@@ -327,7 +327,10 @@ func TestStatusOfCluster(t *testing.T) {
 			t.Errorf("no %q in:\n%s", want, stdout)
 		}
 	}
-	stdout, _ = phos(t, 0, "--status", "--target", "cluster", "--json")
+	if again, _ := phos(t, 0, "status"); again != stdout {
+		t.Errorf("status says:\n%s", again)
+	}
+	stdout, _ = phos(t, 0, "status", "--json")
 	var status struct {
 		Caller   struct{ Role string }
 		Launches map[string]int

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cli/cluster/daemons"
 	"github.com/phos-gpu/phos/cli/cluster/launches"
 	"github.com/phos-gpu/phos/cli/cluster/login"
 	"github.com/phos-gpu/phos/cli/cluster/nodes"
@@ -27,7 +28,7 @@ func commands(program string) *verb.Set {
 			&versionVerb,
 		},
 		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
-		Reserved:  []string{"start", "status", "dump", "pre-dump", "restore", "migrate"},
+		Reserved:  []string{"start", "dump", "pre-dump", "restore", "migrate"},
 		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
 		Pages:     manual.Pages(daemonLog),
 	}
@@ -40,5 +41,5 @@ func commands(program string) *verb.Set {
 
 // clusterVerbs returns the verbs that speak to a cluster, except ps.
 func clusterVerbs() []*verb.Verb {
-	return slices.Concat([]*verb.Verb{submit.Verb()}, launches.Verbs(), nodes.Verbs(), login.Verbs())
+	return slices.Concat([]*verb.Verb{submit.Verb(), daemons.StatusVerb()}, launches.Verbs(), nodes.Verbs(), login.Verbs())
 }

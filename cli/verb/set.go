@@ -100,7 +100,7 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 		return nil, nil, &UsageError{s.reservedText(args[0])}
 	}
 	// A verb with the wrong dashes.
-	if chosen := s.find(trimDashes(args[0])); chosen != nil {
+	if chosen := s.meant(args[0], trimDashes(args[0])); chosen != nil {
 		return nil, nil, &UsageError{fmt.Sprintf("%q is written %s", args[0], chosen.Invocation())}
 	}
 	text := fmt.Sprintf("no verb in %q", strings.Join(args, " "))
@@ -120,15 +120,15 @@ func (s *Set) nearest(args []string) string {
 	if len(args) > 1 {
 		candidates = append(candidates, args[0]+" "+args[1])
 	}
-	candidates = append(candidates, trimDashes(args[0]))
+	candidates = append(candidates, args[0])
 	for _, each := range args[1:] {
-		if name, dashed := strings.CutPrefix(each, "--"); dashed {
-			candidates = append(candidates, name)
+		if strings.HasPrefix(each, "--") {
+			candidates = append(candidates, each)
 		}
 	}
 	for _, each := range candidates {
-		if near := spelling.Nearest(each, known); near != "" {
-			return s.Program + " " + s.find(near).Invocation()
+		if near := spelling.Nearest(trimDashes(each), known); near != "" {
+			return s.Program + " " + s.meant(each, near).Invocation()
 		}
 	}
 	return ""
@@ -141,6 +141,15 @@ func (s *Set) reservedText(name string) string {
 	}
 	return fmt.Sprintf("%q is written --%s on this machine; without dashes it is reserved for launches on a cluster",
 		name, name)
+}
+
+// meant returns the verb of a name that was written in some way: with dashes, it is rather the one
+// with dashes.
+func (s *Set) meant(written, name string) *Verb {
+	if found := s.dashed(name); found != nil && strings.HasPrefix(written, "-") {
+		return found
+	}
+	return s.find(name)
 }
 
 // find returns the verb of a name. Where there is one with dashes and one without, it is the one

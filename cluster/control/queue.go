@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/control/backlog"
+	"github.com/phos-gpu/phos/cluster/control/decisions"
 	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/scheduler"
@@ -30,6 +31,7 @@ type queue struct {
 	grown   bool
 	growths int
 	loop    *live.Loop
+	log     *decisions.Log // nil: none is kept
 	// mail passes events on once what they are about is in the store, and the placer has a new table.
 	// The leader must never wait for the loop, as that may be waiting for the leader.
 	mail *backlog.Pipe[scheduler.Event]
@@ -55,11 +57,28 @@ func newQueue(l *Leader, name string, gpus bool) (*queue, error) {
 		Engine: engine, Executor: q, Clock: l.clock, Requests: q.mail.Out(),
 		Report: func(err error) { l.turns.Add(func() { q.report(err) }) },
 	}
-	return q, nil
+	return q, q.keepLog(engine)
+}
+
+// keepLog has the decisions of the scheduler of GPUs logged. A launch without GPUs has no place
+// that a simulation knows.
+func (q *queue) keepLog(engine *scheduler.Engine) (err error) {
+	l := q.leader
+	if !q.gpus || l.settings.Decisions == "" {
+		return nil
+	}
+	of := decisions.Leadership{Epoch: l.Epoch(), Began: l.cluster.Created, Policies: l.settings.Scheduler}
+	if q.log, err = decisions.Begin(l.settings.Decisions, of, engine, l.log); err == nil {
+		q.loop.Log = q.log.Step
+	}
+	return err
 }
 
 // run runs the scheduler until the context ends, or ends the leader if the scheduler fails.
 func (q *queue) run(ctx context.Context, fail context.CancelCauseFunc) {
+	if q.log != nil {
+		defer q.log.Close()
+	}
 	go q.mail.Run(ctx)
 	if err := q.loop.Run(ctx); ctx.Err() == nil {
 		fail(fmt.Errorf("scheduler of %s: %w", q.name, err))

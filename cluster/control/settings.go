@@ -24,6 +24,8 @@ type Settings struct {
 	Version, Page string
 	// Numbers counts what the scheduler decides; nil: nothing does.
 	Numbers Numbers
+	// Decisions is the directory with the log of what the scheduler of GPUs decides; empty: none.
+	Decisions string
 }
 
 // Times that a cluster agrees on.

@@ -1,5 +1,5 @@
 // Package eventlog is the log of what a scheduler decided, and of the events by which it did: a
-// line of JSON each. A simulation writes it, and so will a cluster: Log makes the lines out of the
+// line of JSON each. A simulation writes it, and so does a cluster: Log makes the lines out of the
 // events and plans of a scheduler.Engine, whatever carries them out.
 //
 // docs/events.md is the format. Its version is in the first line. A Reader of version 1.x skips

@@ -3,6 +3,7 @@ package daemons
 import (
 	"context"
 	"errors"
+	"flag"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,6 +16,25 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 	cluster "github.com/phos-gpu/phos/cluster/api"
 )
+
+// StatusVerb is the verb status: the cluster at a glance, for those who use it from anywhere.
+func StatusVerb() *verb.Verb {
+	return &verb.Verb{
+		Name: "status", Word: true, Summary: "show the cluster at a glance",
+		About: `Shows which cluster the verbs of phos use, its controllers, what it takes the caller for, how many
+launches there are in each state, and the nodes with their GPUs. With two dashes, --status, it is
+phosd of this machine.
+
+    phos status
+    phos status --json | jq '.launches.queued'`,
+		Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
+			asJSON := flags.Bool("json", false, "print JSON")
+			return func(ctx context.Context, to verb.Streams, _ []string) error {
+				return ShowCluster(ctx, to, *asJSON)
+			}
+		},
+	}
+}
 
 // ShowCluster prints the cluster at a glance.
 func ShowCluster(ctx context.Context, to verb.Streams, asJSON bool) error {

@@ -19,7 +19,7 @@ func eventsVerb(flags *flag.FlagSet) run {
 	follow := followFlag(flags, "go on with what happens, until Ctrl-C")
 	asJSON := flags.Bool("json", false, "print a line of JSON for each event")
 	node := flags.String("node", "", "only the events of the node `NAME`")
-	asTrace := flags.Bool("as-trace", false, "print the scheduler's log, which pos_cli sim run replays")
+	asTrace := flags.Bool("as-trace", false, "print the scheduler's log, for pos_cli sim check and sim trace")
 	return func(ctx context.Context, to verb.Streams, ids []string) error {
 		if len(ids) > 1 {
 			_, err := one(ids, "events")

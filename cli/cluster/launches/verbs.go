@@ -38,7 +38,15 @@ the caller may see.
 
     phos events train
     phos events -f --json | jq 'select(.kind == "failed")'
-    phos events --node gpu-7` + "\n" + naming,
+    phos events --node gpu-7
+
+With --as-trace, it is the log of what the scheduler was told and decided since this controller
+leads, for administrators and viewers. pos_cli sim check checks it, and a trace of its jobs can be
+played under other policies:
+
+    phos events --as-trace > here.jsonl
+    pos_cli sim trace --events here.jsonl --out here.csv
+    pos_cli sim run --jobs here.csv --gpu-types H100:4x8 --order las` + "\n" + naming,
 			Setup: eventsVerb,
 		},
 		{

@@ -17,7 +17,7 @@ func (s *launches) Events(request *api.EventsRequest, stream api.Launches_Events
 		return err
 	}
 	if request.GetAsLog() {
-		return api.Invalid("the scheduler's log of events is not kept by this version")
+		return s.sendLog(caller, request, stream)
 	}
 	f := &eventFollower{caller: caller, request: request, sent: map[string]int{}}
 	var events []*api.Event
