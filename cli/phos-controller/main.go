@@ -19,6 +19,8 @@ func main() { os.Exit(run(os.Args[1:])) }
 type options struct {
 	config      string
 	printConfig bool
+	backup      string
+	restore     string
 	readyFD     int
 	logLevel    slog.Level
 	change      []func(*config)
@@ -35,6 +37,13 @@ flags override them, and --print-config prints the result.
 A cluster that outlives a machine has three controllers. "peers" makes the certificates by which
 they know each other, in a folder for each, and says where to put them.
 
+--backup saves what the cluster must not forget: launches, nodes, users, and the keys of its CA.
+--restore makes that the store of a controller which has none. Launches that were created after the
+backup are unknown then, and the nodes stop them.
+
+    phos-controller --backup phos.backup
+    phos-controller --restore phos.backup
+
 Flags:
 `
 
@@ -48,6 +57,8 @@ func parse(arguments []string) (options, error) {
 	}
 	flags.StringVar(&o.config, "config", o.config, "configuration `FILE`")
 	flags.BoolVar(&o.printConfig, "print-config", false, "print the resulting configuration, and start nothing")
+	flags.StringVar(&o.backup, "backup", "", "save the store of the controller that runs here to `FILE`, and end")
+	flags.StringVar(&o.restore, "restore", "", "make the store from the backup `FILE`, and end; no controller runs here")
 	flags.IntVar(&o.readyFD, "ready-fd", 0, "`DESCRIPTOR` that gets a line when the controller serves")
 	flags.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
 	for _, each := range []struct {
@@ -67,6 +78,9 @@ func parse(arguments []string) (options, error) {
 	}
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
+	}
+	if o.backup != "" && o.restore != "" {
+		return o, errors.New("--backup and --restore are two things: say one of them")
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("phos-controller takes no arguments, only flags: %q", flags.Arg(0))
@@ -97,8 +111,13 @@ func run(arguments []string) int {
 		return 0
 	}
 	return readiness.Run("phos-controller", o.readyFD, func(ctx context.Context, ready *readiness.Pipe) error {
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
+		case o.backup != "":
+			return backUp(ctx, settings, o.backup)
+		case o.restore != "":
+			return restore(settings, o.restore)
 		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel}))
 		return serveCluster(ctx, settings, ready, log)

@@ -98,18 +98,24 @@ func (k *controller) openStore(ctx context.Context) (running failing, err error)
 	return running, nil
 }
 
+// ownStore is what the etcd of a controller is started and restored with.
+func (c *config) ownStore(name string) server.Config {
+	return server.Config{
+		Cluster: "phos", Name: name, DataDir: filepath.Join(c.Controller.StateDir, "etcd"), Members: c.Store.members(),
+	}
+}
+
 // startStore starts the etcd of this controller, and lets the client find it.
 func (k *controller) startStore(ctx context.Context, client *etcd.Config) (failing, error) {
-	dir := filepath.Join(k.config.Controller.StateDir, "etcd")
 	if err := os.MkdirAll(k.config.Controller.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
 	if peers := len(k.config.Store.Peers); peers > 0 {
 		k.log.Info("waiting for most of the peers", "peers", peers)
 	}
-	running, err := server.Start(ctx, server.Config{
-		Cluster: "phos", Name: k.name, DataDir: dir, Log: k.log, Members: k.config.Store.members(),
-	})
+	settings := k.config.ownStore(k.name)
+	settings.Log = k.log
+	running, err := server.Start(ctx, settings)
 	if err != nil {
 		return nil, err
 	}
