@@ -20,6 +20,8 @@ type NodeNow struct {
 	// a GPU.
 	Launches []string
 	Users    map[int]string
+	// Millicpus and Memory are what their replicas there have asked for.
+	Millicpus, Memory uint64
 }
 
 // Nodes returns the nodes by name.
@@ -53,6 +55,8 @@ func (l *Leader) now(n *node) NodeNow {
 		Node: &n.Node, State: string(l.state(n)), Seen: l.seen(n), Users: map[int]string{},
 	}
 	for _, r := range n.live {
+		known.Millicpus += r.need.Millicpus
+		known.Memory += r.need.Memory
 		for _, gpu := range r.gpus {
 			known.Users[gpu] = r.entry.ID
 		}

@@ -56,6 +56,7 @@ func newQueue(l *Leader, name string, gpus bool) (*queue, error) {
 	q.loop = &live.Loop{
 		Engine: engine, Executor: q, Clock: l.clock, Requests: q.mail.Out(),
 		Report: func(err error) { l.turns.Add(func() { q.report(err) }) },
+		Log:    q.stepped,
 	}
 	return q, q.keepLog(engine)
 }

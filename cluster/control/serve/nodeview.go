@@ -19,6 +19,7 @@ func nodeView(n control.NodeNow) *api.Node {
 		Name: n.Name, State: n.State, Cordoned: n.Cordoned, Draining: n.Draining,
 		Cluster: n.Cluster, Shard: n.Shard, Labels: n.Labels, Address: n.Address, Version: n.Version, BootId: n.BootID,
 		SeenUnixMs: unixMS(n.Seen), Launches: n.Launches,
+		UsedMillicpus: n.Millicpus, UsedMemoryBytes: n.Memory,
 		Inventory: &api.Inventory{
 			Cpus: uint32(n.Inventory.CPUs), MemoryBytes: n.Inventory.MemoryBytes, Os: n.Inventory.OS,
 			Kernel: n.Inventory.Kernel, PhosdVersion: n.Inventory.Phosd, PhosdError: n.Inventory.PhosdError,
