@@ -46,6 +46,9 @@ type config struct {
 	Metrics struct {
 		Listen string `toml:"listen" comment:"unix:/path or a loopback host:port for Prometheus; empty: none"`
 	} `toml:"metrics"`
+	Clusterfudge struct {
+		Listen string `toml:"listen" comment:"a loopback address for the client of Clusterfudge; empty: none"`
+	} `toml:"clusterfudge"`
 	Scheduler schedulerConfig `toml:"scheduler"`
 }
 
@@ -86,6 +89,7 @@ func defaults() config {
 	c.Nodes.Certificate = Duration(authority.NodeLife)
 	c.Metrics.Listen = "127.0.0.1:9411"
 	c.Launches.Keep = Duration(7 * 24 * time.Hour)
+	c.Clusterfudge.Listen = "127.0.0.1:7413"
 	c.Scheduler = defaultScheduler
 	return c
 }

@@ -18,8 +18,10 @@ import (
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/serve"
+	"github.com/phos-gpu/phos/cluster/gateway"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/local"
+	"github.com/phos-gpu/phos/cluster/inside"
 	"github.com/phos-gpu/phos/cluster/members"
 	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -43,6 +45,8 @@ type controller struct {
 	pageListener net.Listener
 	numbers      *metrics.Controller
 	glance       metrics.Source
+	inner        *inside.Server
+	gateway      *gateway.Server
 }
 
 // serveCluster runs a controller until the context ends.
@@ -116,6 +120,8 @@ func (k *controller) run(ctx context.Context, kept failing, listener net.Listene
 func (k *controller) lead(
 	ctx context.Context, fail context.CancelCauseFunc, listener net.Listener, ready *readiness.Pipe,
 ) (err error) {
+	k.inner = inside.NewServer()
+	k.gateway = gateway.NewServer(k.inner, k.log)
 	if k.members, err = k.openMembers(ctx); err != nil {
 		return err
 	}
@@ -144,6 +150,9 @@ func (k *controller) lead(
 	defer os.Remove(socket)
 	defer k.stop()
 	if err := k.serveWeb(holder, services, fail); err != nil {
+		return err
+	}
+	if err := k.serveOthers(fail); err != nil {
 		return err
 	}
 	supervisor := readiness.FindSupervisor(k.log)
@@ -176,7 +185,7 @@ func (k *controller) certificates(ctx context.Context) (*channel.Holder, error) 
 func (k *controller) serveNetwork(
 	holder *channel.Holder, services serve.Services, listener net.Listener, fail context.CancelCauseFunc,
 ) {
-	tls := grpc.Creds(credentials.NewTLS(channel.Server(holder, time.Now)))
+	tls := grpc.Creds(k.inner.Credentials(credentials.NewTLS(channel.Server(holder, time.Now)), k.gateway.Divert))
 	network := grpc.NewServer(append(serve.ServerOptions(k.log), tls)...)
 	services.Register(network, true)
 	k.serve(network, listener, fail)
@@ -198,10 +207,11 @@ func (k *controller) serveSocket(services serve.Services, fail context.CancelCau
 	if err := os.Chmod(path, 0o666); err != nil { // the kernel names the caller
 		return "", fmt.Errorf("socket: %w", err)
 	}
-	creds := grpc.Creds(members.LocalCredentials(local.Rules{AllowRoot: true}))
+	creds := grpc.Creds(k.inner.Credentials(members.LocalCredentials(local.Rules{AllowRoot: true}), k.gateway.Divert))
 	people := grpc.NewServer(append(serve.ServerOptions(k.log), creds)...)
 	services.Register(people, false)
 	k.serve(people, listener, fail)
+	k.serve(people, k.inner, fail)
 	return path, nil
 }
 
@@ -220,6 +230,7 @@ func (k *controller) stop() {
 	if k.page != nil {
 		_ = k.page.Close() // the process ends anyway
 	}
+	_ = k.gateway.Close() // the process ends anyway
 	for _, s := range k.servers {
 		s.Stop()
 	}

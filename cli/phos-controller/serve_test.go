@@ -65,6 +65,7 @@ func start(ctx context.Context, t *testing.T, kept failing) (ended chan error, l
 	c.Controller.StateDir = filepath.Join(dir, "state")
 	c.Controller.Socket = filepath.Join(dir, "controller.sock")
 	c.Metrics.Listen = "unix:" + filepath.Join(dir, "metrics.sock")
+	c.Clusterfudge.Listen = "127.0.0.1:0"
 	settings, err := c.settings("test")
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ type storeConfig struct {
 }
 
 // defaultStore is the store of a controller that is told nothing.
-var defaultStore = storeConfig{PeerPort: 7413, Certificates: "/etc/phos/store"}
+var defaultStore = storeConfig{PeerPort: 7414, Certificates: "/etc/phos/store"}
 
 // check returns what is wrong with the configuration, for the controller of a name.
 func (c *storeConfig) check(name string) error {

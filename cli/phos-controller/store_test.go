@@ -26,7 +26,7 @@ func TestPeers(t *testing.T) {
 		t.Errorf("got %+v, %v", c.Store, err)
 	}
 	urls := c.Store.members().PeerURLs
-	if urls["a"] != "https://10.0.0.1:7413" || urls["c"] != "https://[fd00::3]:7413" {
+	if urls["a"] != "https://10.0.0.1:7414" || urls["c"] != "https://[fd00::3]:7414" {
 		t.Errorf("got %v", urls)
 	}
 	for _, arguments := range [][]string{nil, {dir}, {dir, "a"}, {dir, "=1.2.3.4"}, {dir, "a=host"}} {

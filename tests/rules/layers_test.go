@@ -64,6 +64,7 @@ var layers = map[string]string{
 	"cluster/metrics":          "device",
 	"cluster/control":          "image",
 	"cluster/archive":          "device",
+	"cluster/clusterfudge":     "process",
 	"cluster/gateway":          "process",
 	"cluster/inside":           "image",
 	"cluster/messages":         "device",
