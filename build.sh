@@ -10,6 +10,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/cuda.sh
 . scripts/frameworks.sh
 . scripts/nvml.sh
+. scripts/clusterfudge.sh
 . scripts/criu.sh
 . scripts/prometheus.sh
 . scripts/chromium.sh
@@ -27,7 +28,7 @@ usage() {
 	cat <<-EOF
 		usage: ./build.sh [VERB]
 
-		  (none)            build pos_cli, phosd and libphos.so into bin/
+		  (none)            build the programs and libphos.so into bin/, the Python package into dist/
 		  demo [ranks]      train a small network on the software GPU, save, kill and restore it, compare;
 		                    or two ranks on two GPUs, as one job
 		  test              install what the tests need, build, run every test

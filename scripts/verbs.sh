@@ -27,12 +27,20 @@ build_go() {
 # phosd_needs_root ends a verb that cannot end well before it begins.
 phosd_needs_root() { [ "$(id -u)" = 0 ] || die "phosd runs as root: run this as root"; }
 
+# build_wheel builds the Python package. It needs Python alone, and no network.
+build_wheel() {
+	rm -f "$DIST"/phos-*.whl
+	python3 "$ROOT/python/backend/wheel.py" "$DIST"
+}
+
 verb_build() {
 	need gcc libc6-dev make
+	command -v python3 >/dev/null || need python3
 	need_go
 	mkdir -p "$BIN"
 	step "build phosd, pos_cli, phos-controller and phos-agent" build_go
 	step "build libphos.so" build_shim
+	step "build the Python package" build_wheel
 	ln -sfn pos_cli "$BIN/phos"
 }
 
@@ -206,6 +214,7 @@ need_for_tests() {
 	need_frameworks
 	need_pycuda
 	need_nvml
+	need_clusterfudge
 	need_criu
 	need_promtool
 	need_chromium

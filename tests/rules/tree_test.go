@@ -45,7 +45,7 @@ var tree = sync.OnceValues(func() ([]file, error) {
 		}
 		rel, _ := filepath.Rel(root, path)
 		if d.IsDir() {
-			if slices.Contains([]string{".git", ".cache", "bin"}, rel) {
+			if slices.Contains([]string{".git", ".cache", "bin", "dist"}, rel) {
 				return fs.SkipDir
 			}
 			return nil

@@ -1,0 +1,200 @@
+"""The client of a cluster."""
+
+from __future__ import annotations
+
+import base64
+import inspect
+import json
+import os
+import secrets
+from collections.abc import Iterator
+
+from .code import pack
+from .connection import PATIENCE, Connection, Endpoints, check_address, find
+from .describe import describe
+from .errors import PhosError, SchedulingError, UnavailableError
+from .launch import (
+    Event, Launch, LaunchDetails, LogLine, Node, Why, read_event, read_launch, read_lines, read_node,
+)
+from .model import CreateLaunchRequest, LocalDir
+
+# How the reason begins of a launch that was refused because the cluster was busy.
+_NO_ROOM = "no room: "
+
+# The most of a calling script that is kept.
+_MAX_SCRIPT = 256 << 10
+
+
+class Client:
+    """Speaks to a cluster.
+
+    Without arguments it is the cluster that the command ``phos`` would use: ``PHOS_CLUSTER``, a
+    controller on this machine, or ``~/.config/phos/cluster.json``.
+
+    Args:
+        base_url: ``HOST:PORT`` of a controller, or the path of its socket.
+        api_key: another token than that of cluster.json.
+        patience: for how many seconds a controller is looked for, while none answers.
+    """
+
+    def __init__(self, base_url: str | None = None, api_key: str | None = None, *, patience: float = PATIENCE) -> None:
+        environment = dict(os.environ)
+        if base_url is not None:
+            if not base_url.startswith(("/", "unix:")):
+                check_address(base_url)
+            environment["PHOS_CLUSTER"] = base_url
+        found = find(environment)
+        if api_key is not None:
+            found = Endpoints(found.addresses, found.cluster, found.ca, api_key)
+        self._connection = Connection(found, patience)
+
+    # ---- launches
+
+    def create_launch(self, create_launch_request: CreateLaunchRequest) -> Launch:
+        """Creates a launch, and returns it.
+
+        One without a queueing behaviour is returned when it has its places.
+
+        Raises:
+            InvalidLaunchError: the description is wrong; the text names the fields.
+            SchedulingError: the cluster has no room now and the launch is not to wait, or never will.
+        """
+        spec = describe(create_launch_request)
+        request = {
+            "spec": _base64(json.dumps(spec).encode()),
+            "script": _base64(_calling_script()),
+            "request": secrets.token_hex(16),
+        }
+        if isinstance(create_launch_request.deployment, LocalDir):
+            request["code"] = self._connection.send_code(pack(create_launch_request.deployment))
+        try:
+            reply = self._connection.call("Launches/Create", request)
+        except PhosError as error:
+            if error.code == "FAILED_PRECONDITION":
+                raise SchedulingError("the cluster cannot run the launch", str(error)) from None
+            raise
+        return self._placed(reply["launches"][0], waits=spec.get("queue") == "wait")
+
+    def _placed(self, created: dict, waits: bool) -> Launch:
+        """Returns a new launch when it has its places, if it does not want to wait for them."""
+        launch = read_launch(created)
+        if not waits and launch.phase in ("queued", "waiting"):
+            launch = next(l for l in self.watch(launch.id) if l.phase not in ("queued", "waiting"))
+        if launch.ended and launch.reason.startswith(_NO_ROOM):
+            log = launch.reason.removeprefix(_NO_ROOM).replace("; ", "\n")
+            raise SchedulingError("failed to schedule launch: the cluster is busy", log)
+        return launch
+
+    def get_launch(self, launch_id: str | int) -> Launch:
+        """Returns a launch, by its id, its number, or the name of the newest one that is called so."""
+        return read_launch(self._connection.call("Launches/Get", {"id": str(launch_id)})["launch"])
+
+    def get_launch_details(self, launch_id: str | int) -> LaunchDetails:
+        """Returns a launch with its description and its log."""
+        reply = self._connection.call("Launches/Get", {"id": str(launch_id)})
+        launch = read_launch(reply["launch"])
+        return LaunchDetails(
+            launch, json.loads(base64.b64decode(reply["spec"])),
+            base64.b64decode(reply["script"]).decode("utf-8", "replace"), tuple(self.logs(launch.id)),
+        )
+
+    def list_launches(self, *, ended: bool = True, limit: int = 0) -> list[Launch]:
+        """Returns launches, the newest first; limit 0 is no limit."""
+        reply = self._connection.call("Launches/List", {"ended": ended, "limit": limit})
+        return [read_launch(each) for each in reply["launches"]]
+
+    def stop_launch(self, launch_id: str | int) -> None:
+        """Ends a launch. Its processes get SIGTERM, and SIGKILL after a grace."""
+        self._act("Stop", launch_id)
+
+    def suspend_launch(self, launch_id: str | int) -> Launch:
+        """Saves a launch and gives its places back, until it is resumed."""
+        return self._act("Suspend", launch_id)
+
+    def resume_launch(self, launch_id: str | int) -> Launch:
+        """Queues a suspended launch."""
+        return self._act("Resume", launch_id)
+
+    def rerun_launch(self, launch_id: str | int) -> Launch:
+        """Creates a launch with the description and the code of one that has ended."""
+        reply = self._connection.call("Launches/Rerun", {"id": str(launch_id)}, harmless=False)
+        return read_launch(reply["launches"][0])
+
+    def _act(self, verb: str, launch_id: str | int) -> Launch:
+        return read_launch(self._connection.call(f"Launches/{verb}", {"id": str(launch_id)}, harmless=False)["launch"])
+
+    # ---- what becomes of them
+
+    def watch(self, launch_id: str | int) -> Iterator[Launch]:
+        """Yields a launch as it is, and again whenever it has changed, until it has ended.
+
+        When the controller goes away, it goes on with the next one.
+        """
+        while True:
+            try:
+                for reply in self._connection.stream("Launches/Watch", {"ids": [str(launch_id)], "ended": True}):
+                    for each in reply["launches"]:
+                        launch = read_launch(each)
+                        yield launch
+                        if launch.ended:
+                            return
+                    if not reply["launches"] and reply["complete"]:
+                        self.get_launch(launch_id)  # it says that there is none
+            except UnavailableError:
+                self.get_launch(launch_id)  # it waits for the next controller, or says that there is none
+
+    def wait(self, launch_id: str | int) -> Launch:
+        """Waits until a launch has ended, and returns it. ``exit_status`` is 0 if it has completed."""
+        for launch in self.watch(launch_id):
+            if launch.ended:
+                return launch
+        raise UnavailableError("the cluster has ended the stream", "UNAVAILABLE")
+
+    def logs(self, what: str | int, *, follow: bool = False, tail: int = 0) -> Iterator[LogLine]:
+        """Yields what the processes of a launch have printed, in the order of time.
+
+        Args:
+            what: a launch, or some of its processes: ``ID/job``, ``ID/job.replica``,
+                ``ID/job.replica.process``.
+            follow: go on until the launch has ended.
+            tail: only the last lines of each process; 0: all.
+        """
+        for reply in self._connection.stream("Launches/Logs", {"what": str(what), "follow": follow, "tail": tail}):
+            yield from read_lines(reply)
+
+    def events(self, launch_id: str | int | None = None, *, follow: bool = False) -> Iterator[Event]:
+        """Yields what has happened to a launch, or to all that the caller may see."""
+        launch = "" if launch_id is None else str(launch_id)
+        for reply in self._connection.stream("Launches/Events", {"launch": launch, "follow": follow}):
+            yield read_event(reply)
+
+    def why(self, launch_id: str | int) -> Why:
+        """Says why a launch waits."""
+        reply = self._connection.call("Launches/Why", {"id": str(launch_id)})
+        return Why(read_launch(reply["launch"]), tuple(reply["reasons"]), int(reply["estimate_unix_ms"]))
+
+    # ---- the cluster
+
+    def list_nodes(self) -> list[Node]:
+        """Returns the nodes of the cluster."""
+        return [read_node(each) for each in self._connection.call("Cluster/ListNodes", {})["nodes"]]
+
+
+def _base64(content: bytes) -> str:
+    return base64.b64encode(content).decode()
+
+
+def _calling_script() -> bytes:
+    """Returns the text of the script that creates a launch, for people; empty if there is none."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__package__") == __package__:
+        frame = frame.f_back
+    try:
+        if frame is None:
+            return b""
+        with open(frame.f_code.co_filename, "rb") as file:
+            return file.read(_MAX_SCRIPT)
+    except OSError:
+        return b""
+    finally:
+        del frame

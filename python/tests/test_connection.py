@@ -1,0 +1,172 @@
+"""Where a cluster is found, and what becomes of requests when controllers come and go."""
+
+import http.server
+import json
+import os
+import pathlib
+import shutil
+import socket
+import socketserver
+import tempfile
+import threading
+import unittest
+
+import phos
+from phos.connection import Connection, Endpoints, find
+
+SAVED = {"version": 1, "cluster": "abc", "addresses": ["c1:7411", "c2:7411"], "ca": "CA", "token": "phos_x"}
+
+
+class FindTest(unittest.TestCase):
+    def setUp(self):
+        self.home = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.home)
+        self.socket = str(self.home / "controller.sock")
+
+    def find(self, **environment):
+        return find({"HOME": str(self.home), **environment}, self.socket)
+
+    def save(self, record=SAVED, mode=0o600):
+        path = self.home / ".config/phos/cluster.json"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(json.dumps(record))
+        os.chmod(path, mode)
+
+    def test_nothing(self):
+        for environment in ({}, {"PHOS_CLUSTER": "c1:7411"}, {"PHOS_CLUSTER": "nonsense"}):
+            with self.subTest(environment), self.assertRaises(phos.NoClusterError):
+                self.find(**environment)
+
+    def test_order(self):
+        self.save()
+        self.assertEqual(self.find().addresses, ("c1:7411", "c2:7411"))
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(self.socket)
+        self.assertEqual(self.find().addresses, (self.socket,))
+        named = self.find(PHOS_CLUSTER="c9:1")
+        self.assertEqual((named.addresses, named.token, named.cluster), (("c9:1",), "phos_x", "abc"))
+        self.assertEqual(self.find(PHOS_CLUSTER="unix:/x").addresses, ("/x",))
+
+    def test_file(self):
+        for says, record, mode in (
+            ("chmod 600", SAVED, 0o644), ("version 2", {**SAVED, "version": 2}, 0o600), ("token", {**SAVED, "token": 0}, 0o600),
+        ):
+            if says == "token":
+                record = {k: v for k, v in record.items() if k != "token"}
+            self.save(record, mode)
+            with self.subTest(says), self.assertRaises(phos.NoClusterError) as caught:
+                self.find()
+            self.assertIn(says, str(caught.exception))
+
+    def test_token_is_not_shown(self):
+        self.save()
+        self.assertNotIn("phos_x", repr(self.find()))
+
+
+class _Handler(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+
+    def do_POST(self):
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.seen.append((self.path, body))
+        answer = self.server.answers[min(len(self.server.seen), len(self.server.answers)) - 1]
+        if answer is None:
+            self.close_connection = True  # as of a controller that is killed
+            return
+        status, headers, text = answer
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(text))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(text.encode())
+
+    def address_string(self):
+        return "test"
+
+    def log_message(self, *arguments):
+        pass
+
+
+class _Server(socketserver.ThreadingUnixStreamServer):
+    daemon_threads = True
+
+
+OK = (200, {}, '{"ok": true}\n')
+
+
+def fault(status, code, **headers):
+    return (status, {name.replace("_", "-"): value for name, value in headers.items()}, json.dumps({"error": "no", "code": code}))
+
+
+class CallTest(unittest.TestCase):
+    def controller(self, *answers):
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        server = _Server(os.path.join(folder, "s"), _Handler)
+        server.answers, server.seen = answers, []
+        threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        return server
+
+    def connection(self, *servers):
+        return Connection(Endpoints(tuple(s.server_address for s in servers)), patience=5)
+
+    def test_errors(self):
+        for status, code, kind in (
+            (404, "NOT_FOUND", phos.NotFoundError), (401, "UNAUTHENTICATED", phos.AuthenticationError),
+            (403, "PERMISSION_DENIED", phos.AuthenticationError), (400, "INVALID_ARGUMENT", ValueError),
+            (500, "UNKNOWN", phos.PhosError),
+        ):
+            with self.subTest(code), self.assertRaises(kind) as caught:
+                self.connection(self.controller(fault(status, code))).call("Launches/Get", {})
+            self.assertEqual((caught.exception.code, str(caught.exception)), (code, "no"))
+
+    def test_leader(self):
+        leader = self.controller(OK)
+        follower = self.controller(fault(503, "UNAVAILABLE", Phos_Leader=leader.server_address))
+        connection = self.connection(follower)
+        for _ in range(2):
+            self.assertEqual(connection.call("Launches/Stop", {}, harmless=False), {"ok": True})
+        self.assertEqual((len(follower.seen), len(leader.seen)), (1, 2))
+
+    def test_killed(self):
+        """A request that may have been carried out is repeated only if that is harmless."""
+        killed = self.controller(None, OK)
+        self.assertEqual(self.connection(killed).call("Launches/List", {}), {"ok": True})
+        killed = self.controller(None, OK)
+        with self.assertRaises(phos.UnavailableError):
+            self.connection(killed).call("Launches/Rerun", {}, harmless=False)
+        self.assertEqual(len(killed.seen), 1)
+
+    def test_away(self):
+        """Of several controllers, one that does not answer is passed over."""
+        up = self.controller(OK)
+        connection = Connection(Endpoints(("/nowhere/s", up.server_address)), patience=5)
+        self.assertEqual(connection.call("Launches/Rerun", {}, harmless=False), {"ok": True})
+        with self.assertRaises(phos.UnavailableError):
+            Connection(Endpoints(("/nowhere/s",)), patience=0).call("Launches/List", {})
+
+    def test_stream(self):
+        server = self.controller((200, {}, '{"a": 1}\n{"a": 2}\n'))
+        self.assertEqual(list(self.connection(server).stream("Launches/Logs", {})), [{"a": 1}, {"a": 2}])
+        server = self.controller((200, {}, '{"a": 1}\n{"error": "no", "code": "NOT_FOUND"}\n'))
+        stream = self.connection(server).stream("Launches/Logs", {})
+        self.assertEqual(next(stream), {"a": 1})
+        with self.assertRaises(phos.NotFoundError):
+            next(stream)
+
+    def test_network_needs_a_token(self):
+        with self.assertRaises(phos.NoClusterError):
+            Connection(Endpoints(("c1:7411",)), patience=0).call("Launches/List", {})
+
+
+class InsideTest(unittest.TestCase):
+    def test_outside(self):
+        with self.assertRaises(phos.inside.NotInsideError):
+            phos.inside.launch_id()
+
+
+if __name__ == "__main__":
+    unittest.main()
