@@ -40,28 +40,29 @@ grace = "2s"
 const fence = 9 * time.Second
 
 // newSite starts a cluster of one controller, with a number of software GPUs on each of its hosts.
-func newSite(t *testing.T, count, gpus int) *site {
+// Flags are those of phosd.
+func newSite(t *testing.T, count, gpus int, flags ...string) *site {
 	t.Helper()
-	return newSiteOf(t, count, 1, gpus)
+	return newSiteOf(t, count, 1, gpus, flags...)
 }
 
 // newSiteOf starts a cluster of some controllers.
-func newSiteOf(t *testing.T, count, controllers, gpus int) *site {
+func newSiteOf(t *testing.T, count, controllers, gpus int, flags ...string) *site {
 	t.Helper()
-	return newSiteWith(t, shape{count, controllers, gpus}, settings)
+	return newSiteWith(t, shape{count, controllers, gpus}, settings, flags...)
 }
 
 // shape is how many hosts a cluster has, how many of them have controllers, and the GPUs of each.
 type shape struct{ hosts, controllers, gpus int }
 
-// newSiteWith starts a cluster whose controllers have a configuration.
-func newSiteWith(t *testing.T, of shape, settings string) *site {
+// newSiteWith starts a cluster whose controllers have a configuration, and phosds some flags.
+func newSiteWith(t *testing.T, of shape, settings string, flags ...string) *site {
 	t.Helper()
 	harness.Need(t, "build", harness.Built())
 	s := &site{T: t, hosts: hosts.New(t, of.hosts, hosts.Options{})}
 	s.startControllers(of.controllers, settings)
 	for _, h := range s.hosts {
-		s.join(h, of.gpus)
+		s.join(h, of.gpus, flags...)
 	}
 	s.awaitNodes(of.hosts)
 	return s
@@ -92,9 +93,9 @@ func (s *site) write(h *hosts.Host, path, text string) {
 }
 
 // join makes a host a node, with phosd and an agent.
-func (s *site) join(h *hosts.Host, gpus int) {
+func (s *site) join(h *hosts.Host, gpus int, flags ...string) {
 	s.Helper()
-	s.phosds = append(s.phosds, h.Phosd(gpus))
+	s.phosds = append(s.phosds, h.Phosd(gpus, flags...))
 	token, err := s.cluster.NewJoinToken(s.Context(), &api.NewJoinTokenRequest{})
 	if err != nil {
 		s.Fatal(err)

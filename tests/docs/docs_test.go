@@ -22,6 +22,7 @@ import (
 var elsewhere = map[string]string{
 	"docs/containers.md": "tests/containers",
 	"docs/packages.md":   "tests/packages",
+	"docs/python.md":     "tests/cluster",
 	"docs/slurm.md":      "tests/slurm",
 }
 
