@@ -42,8 +42,14 @@ func (s *stream) answer(ctx context.Context, ask *api.Ask) {
 		return
 	}
 	b := &batch{number: ask.GetQuestion(), send: parts.Send}
-	if err := s.agent.readLog(ctx, ask.GetLogs(), b); err != nil && ctx.Err() == nil {
-		_ = parts.Send(&api.AnswerPart{Question: ask.GetQuestion(), Error: err.Error()})
+	err = s.agent.readLog(ctx, ask.GetLogs(), b)
+	last := &api.AnswerPart{Question: ask.GetQuestion()}
+	if err != nil {
+		last.Error = err.Error()
+	}
+	// Without any part, the leader would not know which question has its answer.
+	if ctx.Err() == nil && (err != nil || !b.sent) {
+		_ = parts.Send(last)
 	}
 	_, _ = parts.CloseAndRecv()
 }
@@ -54,6 +60,7 @@ type batch struct {
 	send   func(*api.AnswerPart) error
 	lines  []*api.LogLine
 	bytes  int
+	sent   bool // something was sent
 }
 
 // Limits of one message.
@@ -78,7 +85,7 @@ func (b *batch) flush() error {
 		return nil
 	}
 	part := &api.AnswerPart{Question: b.number, Lines: b.lines}
-	b.lines, b.bytes = nil, 0
+	b.lines, b.bytes, b.sent = nil, 0, true
 	return b.send(part)
 }
 

@@ -1,8 +1,12 @@
 package cluster
 
 import (
+	"errors"
+	"io"
 	"strings"
 	"testing"
+
+	"github.com/phos-gpu/phos/cluster/api"
 )
 
 // TestOneHost: a launch runs on a cluster of one, and its status, exit code and log come back.
@@ -33,6 +37,25 @@ func TestHosts(t *testing.T) {
 	for i, rest := range lines {
 		if _, at, _ := strings.Cut(rest, " at "); !strings.HasSuffix(lines[0], at) || at == "" {
 			t.Errorf("line %d of the log is %q, and the first %q", i, rest, lines[0])
+		}
+	}
+}
+
+// TestSilent: the log of processes that have printed nothing is empty, and ends.
+func TestSilent(t *testing.T) {
+	s := newSite(t, 1, 1)
+	id := s.launch(shell("exec sleep 1000", 1, 1))
+	s.awaitRunning(id)
+	for _, follow := range []bool{false, true} {
+		stream, err := s.launches.Logs(t.Context(), &api.LogsRequest{What: id, Follow: follow})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if follow {
+			s.stop(id)
+		}
+		if reply, err := stream.Recv(); !errors.Is(err, io.EOF) {
+			t.Errorf("follow %v: got %v, %v", follow, reply, err)
 		}
 	}
 }
