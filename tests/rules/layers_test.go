@@ -63,7 +63,7 @@ var layers = map[string]string{
 	"cluster/record":           "device",
 	"cluster/metrics":          "device",
 	"cluster/control":          "image",
-	"cluster/archive":          "device",
+	"cluster/archive":          "image",
 	"cluster/clusterfudge":     "process",
 	"cluster/gateway":          "process",
 	"cluster/inside":           "image",

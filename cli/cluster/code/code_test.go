@@ -271,7 +271,7 @@ func TestLimit(t *testing.T) {
 
 func TestSend(t *testing.T) {
 	dir := t.TempDir()
-	noise := make([]byte, 3*partBytes/2)
+	noise := make([]byte, 400<<10) // several messages
 	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
 	write(t, dir, map[string]string{"a": string(noise)})
 	cluster := apitest.New(t)

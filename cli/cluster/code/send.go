@@ -4,13 +4,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
-
-// partBytes is how many bytes go into one message.
-const partBytes = 256 << 10
 
 // Send sends packed code unless the cluster has it, and reports whether it did.
 func Send(ctx context.Context, to api.LaunchesClient, p *Packed) (sent bool, err error) {
@@ -24,7 +21,7 @@ func Send(ctx context.Context, to api.LaunchesClient, p *Packed) (sent bool, err
 		if found.GetFound() {
 			return again, nil
 		}
-		err = stream(ctx, to, p, ref)
+		err = messages.SendCode(ctx, to, ref, p.Bytes)
 		if err == nil {
 			return true, nil
 		}
@@ -32,24 +29,4 @@ func Send(ctx context.Context, to api.LaunchesClient, p *Packed) (sent bool, err
 			return false, fmt.Errorf("send the code of the launch: %w", err)
 		}
 	}
-}
-
-// stream sends packed code part by part.
-func stream(ctx context.Context, to api.LaunchesClient, p *Packed, ref *api.CodeRef) error {
-	parts, err := to.SendCode(ctx)
-	if err != nil {
-		return err
-	}
-	for from := 0; from < len(p.Bytes) && err == nil; from += partBytes {
-		part := &api.CodePart{Data: p.Bytes[from:min(from+partBytes, len(p.Bytes))]}
-		if from == 0 {
-			part.Ref = ref
-		}
-		err = parts.Send(part)
-	}
-	if err != nil && !errors.Is(err, io.EOF) { // of io.EOF, the answer says why
-		return err
-	}
-	_, err = parts.CloseAndRecv()
-	return err
 }
