@@ -24,6 +24,7 @@ func (s *Service) CreateLaunch(ctx context.Context, r *wire.CreateLaunchRequest)
 		return nil, errJupyter
 	case wire.LaunchType_LAUNCH_TYPE_WORKSTATION:
 		return nil, errWorkstation
+	case wire.LaunchType_LAUNCH_TYPE_UNKNOWN, wire.LaunchType_LAUNCH_TYPE_COMMAND:
 	}
 	spec, err := specOf(r)
 	if err != nil {

@@ -23,7 +23,8 @@ func nodes() []*api.Node {
 		{Name: "a", State: "ready", UsedMillicpus: 1500, UsedMemoryBytes: 3 << 20, Inventory: &api.Inventory{
 			Cpus: 8, MemoryBytes: 10 << 20, Gpus: []*api.GPU{
 				gpu(free), gpu(func(g *api.GPU) { g.Launch = "l-1" }), gpu(func(g *api.GPU) { g.Foreign = 2 }),
-				gpu(func(g *api.GPU) { g.Bad = "fell off the bus" }), {Name: "NVIDIA B200"},
+				gpu(func(g *api.GPU) { g.Bad = "fell off the bus" }),
+				{Name: "NVIDIA B200"},
 			},
 		}},
 		{Name: "b", State: "ready", Cordoned: true, Shard: "red", Inventory: &api.Inventory{

@@ -125,12 +125,14 @@ func (k known) status() wire.Launch_Status {
 			return wire.Launch_LAUNCH_STATUS_RUNNING
 		}
 		return wire.Launch_LAUNCH_STATUS_PENDING
+	case launch.Ended:
 	}
 	switch launch.Result(k.GetResult()) {
 	case launch.Completed:
 		return wire.Launch_LAUNCH_STATUS_COMPLETED
 	case launch.Stopped:
 		return wire.Launch_LAUNCH_STATUS_STOPPED
+	case launch.Failed:
 	}
 	return wire.Launch_LAUNCH_STATUS_FAILED
 }

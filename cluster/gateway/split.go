@@ -37,7 +37,7 @@ func peek(raw syscall.RawConn) (begin string) {
 	var buffer [maxPeek]byte
 	err := raw.Read(func(fd uintptr) (done bool) {
 		n, _, err := syscall.Recvfrom(int(fd), buffer[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
-		if err == syscall.EAGAIN || err == syscall.EINTR { //nolint:errorlint // a system call returns it bare
+		if err == syscall.EAGAIN || err == syscall.EINTR {
 			return false
 		}
 		begin = string(buffer[:max(n, 0)])
