@@ -252,8 +252,8 @@ func TestAgentDiesDuringSave(t *testing.T) {
 	s.finish(id, dir)
 }
 
-// TestPhosdDies: a restored launch goes on while phosd is killed, and its exit status is known to the
-// next phosd.
+// TestPhosdDies: a restored launch goes on while phosd is killed, and its exit status is known to
+// the next phosd.
 func TestPhosdDies(t *testing.T) {
 	s := newSite(t, 1, 1)
 	dir := s.share("witness")

@@ -69,11 +69,21 @@ Below them are the last images: where, which generation, when, and how long the 
     phos show 42 --json | jq '.replicas[].node'` + "\n" + naming,
 			Setup: showVerb,
 		},
-		actVerb("stop", "end a launch", `Ends a launch: its processes get SIGTERM, and after a grace time SIGKILL. A launch that waits leaves
+		stopVerb(), suspendVerb(), resumeVerb(), rerunVerb(),
+	}
+}
+
+// stopVerb is the verb stop.
+func stopVerb() *verb.Verb {
+	return actVerb("stop", "end a launch", `Ends a launch: its processes get SIGTERM, and after a grace time SIGKILL. A launch that waits leaves
 the queue.
 
-    phos stop train`, api.LaunchesClient.Stop),
-		actVerb("suspend", "save a launch, and give its GPUs back", `Saves the processes of a launch and stops them. Its GPUs become free for others. phos resume queues
+    phos stop train`, api.LaunchesClient.Stop)
+}
+
+// suspendVerb is the verb suspend.
+func suspendVerb() *verb.Verb {
+	return actVerb("suspend", "save a launch, and give its GPUs back", `Saves the processes of a launch and stops them. Its GPUs become free for others. phos resume queues
 it again, and it goes on from what was saved. The command returns when the save is ordered; phos show
 and phos events say when it is done, where the image is, and how long the program was paused.
 
@@ -91,15 +101,17 @@ Without checkpoint.dir it is on the disk of the node, and only that node can go 
 
 This version saves launches of one process with its children. Others are refused, unless their
 description says that they are restartable: they are stopped then, and start from the beginning. If
-a save fails, the launch runs on, and phos events says why.`, api.LaunchesClient.Suspend),
-		actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from its image: on the node that has it, or, if
+a save fails, the launch runs on, and phos events says why.`, api.LaunchesClient.Suspend)
+}
+
+// resumeVerb is the verb resume.
+func resumeVerb() *verb.Verb {
+	return actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from its image: on the node that has it, or, if
 checkpoint.dir is a directory that all nodes share, on any. It needs GPUs with the same numbers as
 before. phos why says what it waits for.
 
     phos resume train
-    phos why train`, api.LaunchesClient.Resume),
-		rerunVerb(),
-	}
+    phos why train`, api.LaunchesClient.Resume)
 }
 
 // use connects to the cluster for one verb.
