@@ -11,10 +11,15 @@ import (
 	"github.com/phos-gpu/phos/scheduler/why"
 )
 
-// stepped looks at a step of the scheduler: a job that was new to it, or whose place could not be
-// taken, and that it has not started, has no room now. It is called by the scheduler's loop, before
-// the leader is handed the plan.
-func (q *queue) stepped(_ time.Duration, events []scheduler.Event, plan scheduler.Plan, _ error) error {
+// stepped logs a step of the scheduler, and looks at it: a job that was new to it, or whose place
+// could not be taken, and that it has not started, has no room now. It is called by the scheduler's
+// loop, before the leader is handed the plan.
+func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error {
+	if q.log != nil {
+		if err := q.log.Step(now, events, plan, stepErr); err != nil {
+			return err
+		}
+	}
 	for _, e := range events {
 		var id cluster.JobID
 		switch e.Kind {

@@ -69,9 +69,7 @@ func (q *queue) keepLog(engine *scheduler.Engine) (err error) {
 		return nil
 	}
 	of := decisions.Leadership{Epoch: l.Epoch(), Began: l.cluster.Created, Policies: l.settings.Scheduler}
-	if q.log, err = decisions.Begin(l.settings.Decisions, of, engine, l.log); err == nil {
-		q.loop.Log = q.log.Step
-	}
+	q.log, err = decisions.Begin(l.settings.Decisions, of, engine, l.log)
 	return err
 }
 

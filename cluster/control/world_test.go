@@ -49,7 +49,7 @@ func newWorld(t *testing.T) *world {
 	}
 	t.Cleanup(func() { _ = objects.Close() })
 	w := &world{T: t, objects: objects, config: Settings{
-		Policies: testPolicies, Placement: "best-fit",
+		Policies: testPolicies, Placement: "best-fit", Decisions: filepath.Join(dir, "decisions"),
 		Times: Times{Lease: time.Second, FenceAfter: 2 * time.Second, Margin: 100 * time.Millisecond, Grace: time.Second},
 	}}
 	made := record.Cluster{ID: "c-test", Created: time.Now()}
