@@ -112,7 +112,7 @@ func (o *Options) startCluster(ctx context.Context, to verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	token, err := joinToken(ctx, client, 0)
+	token, err := joinToken(ctx, client, machines)
 	if err != nil {
 		return err
 	}
@@ -134,7 +134,10 @@ func showPages(ctx context.Context, to verb.Streams, client *cluster.Client) err
 	return err
 }
 
-// joinToken returns a token for nodes; 0 uses are any number.
+// machines is how many may join by the token that is printed.
+const machines = 1000
+
+// joinToken returns a token by which some nodes join.
 func joinToken(ctx context.Context, client *cluster.Client, uses uint32) (string, error) {
 	request := &cluster.NewJoinTokenRequest{ValidSeconds: uint64(time.Hour / time.Second), Uses: uses}
 	reply, err := client.Cluster.NewJoinToken(ctx, request)
