@@ -31,6 +31,7 @@ usage() {
 		  (none)            build the programs and libphos.so into bin/, the Python package into dist/
 		  demo [ranks]      train a small network on the software GPU, save, kill and restore it, compare;
 		                    or two ranks on two GPUs, as one job
+		  demo cluster      run a launch on three hosts, made of namespaces; kill one, drain one
 		  test              install what the tests need, build, run every test
 		  install [PREFIX]  install into PREFIX (/usr/local); "uninstall [PREFIX]" removes it
 		  package           make a .deb and an OCI image of phosd, in dist/

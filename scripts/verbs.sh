@@ -46,14 +46,23 @@ verb_build() {
 
 verb_demo() {
 	case "$*" in
-	'' | ranks) ;;
-	*) die "there are two demos: ./build.sh demo, and ./build.sh demo ranks" ;;
+	'' | ranks | cluster) ;;
+	*) die "there are three demos: ./build.sh demo, ./build.sh demo ranks, and ./build.sh demo cluster" ;;
 	esac
 	phosd_needs_root
 	verb_build
 	need python3
-	[ $# = 1 ] || need_tinygrad
-	need_criu
+	case "$*" in
+	'')
+		need_tinygrad
+		need_criu
+		;;
+	ranks) need_criu ;;
+	cluster)
+		need_hosts
+		[ -n "$HOSTS" ] || return 0
+		;;
+	esac
 	exec "$ROOT/scripts/demo${1:+-$1}.sh"
 }
 
