@@ -8,7 +8,6 @@
 //
 // A process also gets variables, which environment.go lists.
 //
-// The package starts nothing and knows no clock, no store and no node. Nothing runs it yet: the
-// controller that will keep states, and the agents that will follow Orders, are not there. Read
-// spec.go first.
+// The package starts nothing and knows no clock, no store and no node: cluster/control keeps the
+// states, and cluster/agent runs the replicas. Read spec.go first.
 package launch
