@@ -24,7 +24,7 @@ type command struct {
 	output []string
 }
 
-var mark = regexp.MustCompile(`^<!-- (as|file|not run): (.*) -->$`)
+var mark = regexp.MustCompile(`^<!-- (as|file|not run|tested by): (.*) -->$`)
 
 // readBlocks returns the literal blocks of a document: indented by four spaces, or fenced.
 func readBlocks(t *testing.T, path string) (all []block) {

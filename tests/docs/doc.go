@@ -12,6 +12,7 @@
 //	<!-- as: alice -->       the block runs in alice's home directory, and with her rights
 //	<!-- file: pos.yaml -->  the block is a file, and is parsed as phos would
 //	<!-- not run: REASON --> the test prints the reason
+//	<!-- tested by: DIRECTORY TEST --> that test does what the block says, on several hosts
 //
 // Read blocks_test.go, then docs_test.go.
 package docs

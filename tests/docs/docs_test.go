@@ -93,7 +93,7 @@ func TestCommands(t *testing.T) {
 			case skip:
 				notRun++
 				t.Logf("%s:%d is not run: %s", name, b.line, why)
-			case !file && b.language == "":
+			case !file && b.language == "" && b.marks["tested by"] == "":
 				blocks = append(blocks, b)
 			}
 		}
@@ -103,6 +103,33 @@ func TestCommands(t *testing.T) {
 	}
 	if notRun > mostNotRun {
 		t.Errorf("%d blocks are not run; at most %d", notRun, mostNotRun)
+	}
+}
+
+// checkTest wants a test by its directory and name.
+func checkTest(t *testing.T, name string) {
+	t.Helper()
+	directory, test, _ := strings.Cut(name, " ")
+	files, err := filepath.Glob(harness.Path(directory, "*_test.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range files {
+		if text, err := os.ReadFile(path); err == nil && strings.Contains(string(text), "\nfunc "+test+"(t *testing.T)") {
+			return
+		}
+	}
+	t.Errorf("%s has no %s", directory, test)
+}
+
+// TestTested: the tests exist that blocks name.
+func TestTested(t *testing.T) {
+	for _, name := range documents(t) {
+		for _, b := range readBlocks(t, name) {
+			if by := b.marks["tested by"]; by != "" {
+				checkTest(t, by)
+			}
+		}
 	}
 }
 
