@@ -128,6 +128,7 @@ func roleText(c *api.Caller) string {
 		return "administers the cluster"
 	case identity.RoleViewer:
 		return "may look at everything"
+	case identity.RoleUser:
 	}
 	return "runs launches as " + humanize.Shorten(c.GetAccount(), 60)
 }

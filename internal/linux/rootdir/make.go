@@ -99,10 +99,10 @@ func (m Maker) allows(up int, parent string) bool {
 
 // below reports whether a path is below a directory, both as text.
 func below(dir, name string) bool {
-	switch {
-	case dir == "":
+	switch dir {
+	case "":
 		return false
-	case dir == ".":
+	case ".":
 		return !path.IsAbs(name) && name != ".." && !strings.HasPrefix(name, "../")
 	}
 	return strings.HasPrefix(name, strings.TrimSuffix(dir, "/")+"/")
