@@ -227,7 +227,7 @@ func removeVerb(flags *flag.FlagSet) run {
 // tokenVerb prints a token for nodes.
 func tokenVerb(flags *flag.FlagSet) run {
 	valid := flags.Duration("valid", time.Hour, "the token ends after `TIME`")
-	uses := flags.Uint("uses", 0, "`N` machines may join by it; 0: any number")
+	uses := flags.Uint("uses", 1, "`N` machines may join by it, at most 10000")
 	asJSON := flags.Bool("json", false, "print JSON")
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		if *valid < time.Second {
