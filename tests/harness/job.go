@@ -43,7 +43,9 @@ type Job struct {
 	Prepare, PrepareCLI func(*exec.Cmd)
 	// tree contains all processes that were seen as descendants of the program, and that existed
 	// when noteTree was last called.
-	tree     map[int]proc.Identity
+	tree map[int]proc.Identity
+	// ever has the pids that its processes have had, with their executables.
+	ever     map[int]string
 	restored bool
 	// moved is set after Move.
 	moved bool
@@ -67,7 +69,7 @@ func (d *Daemon) Job(t testing.TB, path string, arguments ...string) *Job {
 	root := t.TempDir()
 	j := &Job{
 		Dir: filepath.Join(root, "run"), Image: filepath.Join(root, "image"), t: t, daemon: d,
-		program: append([]string{path}, arguments...), tree: map[int]proc.Identity{},
+		program: append([]string{path}, arguments...), tree: map[int]proc.Identity{}, ever: map[int]string{},
 	}
 	if err := os.Mkdir(j.Dir, 0o755); err != nil {
 		t.Fatal(err)
@@ -258,6 +260,9 @@ func (j *Job) noteTree() {
 			continue
 		}
 		j.tree[todo[0]] = id
+		if path, err := id.Executable(); err == nil {
+			j.ever[todo[0]] = path
+		}
 		lists, _ := filepath.Glob(fmt.Sprintf("/proc/%d/task/*/children", todo[0]))
 		for _, list := range lists {
 			text, _ := os.ReadFile(list)
@@ -279,8 +284,21 @@ func (j *Job) WaitGone() {
 	}
 	j.daemon.Eventually(fmt.Sprintf("the pids %v are free", slices.Sorted(maps.Keys(j.tree))), func() bool {
 		maps.DeleteFunc(j.tree, func(_ int, id proc.Identity) bool { return id.Check() != nil })
-		return len(j.tree) == 0 && pidFree(j.PID)
+		return len(j.tree) == 0 && pidFree(j.PID) && !j.returned()
 	})
+}
+
+// returned reports whether a process of the program has one of the pids that its tree once had. A
+// restored program may end before its tree could be noted.
+func (j *Job) returned() bool {
+	for pid, path := range j.ever {
+		if id, err := proc.Of(pid); err == nil {
+			if now, err := id.Executable(); err == nil && now == path {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // pidFree reports whether no process has the pid.
