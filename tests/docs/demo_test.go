@@ -34,7 +34,7 @@ func demonstrate(t *testing.T, script string, variables ...string) string {
 func TestDemo(t *testing.T) {
 	python, err := harness.Tool("TINYGRAD_PYTHON")
 	harness.Need(t, "tinygrad", err)
-	said := demonstrate(t, "scripts/demo.sh", "DEMO_STEPS=20", "TINYGRAD_PYTHON="+python)
+	said := demonstrate(t, "scripts/demo.sh", "DEMO_STEPS=150", "TINYGRAD_PYTHON="+python)
 	if !strings.Contains(said, "every line of its log and every bit of its weights are those") {
 		t.Error("the demo does not say how it ended")
 	}
