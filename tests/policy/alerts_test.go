@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/harness"
@@ -71,12 +72,13 @@ func TestDashboard(t *testing.T) {
 	harness.Promtool(t, "", "check", "rules", path)
 }
 
-// TestMetricNames checks that phosd has each metric that the rules, the dashboard and the manual
-// name.
+// TestMetricNames checks that phosd, a controller or an agent has each metric that the rules, the
+// dashboard and the manual name.
 func TestMetricNames(t *testing.T) {
 	var source []byte
-	files, _ := filepath.Glob("../../daemon/phosd/metrics/*.go")
-	for _, path := range files {
+	ofPhosd, _ := filepath.Glob("../../daemon/phosd/metrics/*.go") // the patterns are valid
+	ofCluster, _ := filepath.Glob("../../cluster/metrics/*.go")
+	for _, path := range slices.Concat(ofPhosd, ofCluster) {
 		text, err := os.ReadFile(path)
 		if err != nil {
 			t.Fatal(err)
@@ -97,7 +99,7 @@ func TestMetricNames(t *testing.T) {
 		for _, name := range names {
 			name = suffix.ReplaceAllString(name, "")
 			if !bytes.Contains(source, []byte(`"`+name+`"`)) {
-				t.Errorf("%s: phosd has no metric %s", path, name)
+				t.Errorf("%s: no daemon has a metric %s", path, name)
 			}
 		}
 	}
