@@ -55,29 +55,22 @@ func (c *Copies) Spread(ctx context.Context, ref *api.CodeRef) error {
 	return nil
 }
 
-// push sends code to another controller, unless it has it.
+// push sends code to another controller.
 func (c *Copies) push(ctx context.Context, address string, ref *api.CodeRef) error {
-	ctx, cancel := context.WithTimeout(ctx, copyTime)
-	defer cancel()
-	conn, err := c.Dial(address)
-	if err != nil {
-		return fmt.Errorf("connect to controller %s: %w", address, err)
-	}
-	defer conn.Close()
-	to, err := api.NewLaunchesClient(conn).SendCode(ctx)
-	if err != nil {
-		return fmt.Errorf("send code to controller %s: %w", address, api.FromStatus(err))
-	}
-	if err := to.Send(&api.CodePart{Ref: ref}); err == nil {
-		err = c.Send(ref, func(data []byte) error { return to.Send(&api.CodePart{Data: data}) })
-		if err != nil && !errors.Is(err, io.EOF) { // after io.EOF the answer says why
+	return c.ask(ctx, address, "send code to", func(ctx context.Context, conn *grpc.ClientConn) error {
+		to, err := api.NewLaunchesClient(conn).SendCode(ctx)
+		if err != nil {
 			return err
 		}
-	}
-	if _, err := to.CloseAndRecv(); err != nil {
-		return fmt.Errorf("send code to controller %s: %w", address, api.FromStatus(err))
-	}
-	return nil
+		if err := to.Send(&api.CodePart{Ref: ref}); err == nil {
+			err = c.Send(ref, func(data []byte) error { return to.Send(&api.CodePart{Data: data}) })
+			if err != nil && !errors.Is(err, io.EOF) { // after io.EOF the answer says why
+				return err
+			}
+		}
+		_, err = to.CloseAndRecv()
+		return err
+	})
 }
 
 // Fetch gets code that this controller lacks from one that has it.
@@ -102,6 +95,22 @@ func (c *Copies) Fetch(ctx context.Context, ref *api.CodeRef) error {
 
 // pull gets code from another controller.
 func (c *Copies) pull(ctx context.Context, address string, ref *api.CodeRef) error {
+	return c.ask(ctx, address, "get code of", func(ctx context.Context, conn *grpc.ClientConn) error {
+		from, err := api.NewAgentsClient(conn).GetCode(ctx, ref)
+		if err != nil {
+			return err
+		}
+		return c.Receive(ref, func() ([]byte, error) {
+			part, err := from.Recv()
+			return part.GetData(), err
+		})
+	})
+}
+
+// ask connects to another controller for one copy. what says of it what is done, for errors.
+func (c *Copies) ask(
+	ctx context.Context, address, what string, do func(context.Context, *grpc.ClientConn) error,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
 	conn, err := c.Dial(address)
@@ -109,16 +118,8 @@ func (c *Copies) pull(ctx context.Context, address string, ref *api.CodeRef) err
 		return fmt.Errorf("connect to controller %s: %w", address, err)
 	}
 	defer conn.Close()
-	from, err := api.NewAgentsClient(conn).GetCode(ctx, ref)
-	if err != nil {
-		return fmt.Errorf("get code of controller %s: %w", address, api.FromStatus(err))
-	}
-	err = c.Receive(ref, func() ([]byte, error) {
-		part, err := from.Recv()
-		return part.GetData(), err
-	})
-	if err != nil {
-		return fmt.Errorf("get code of controller %s: %w", address, api.FromStatus(err))
+	if err := do(ctx, conn); err != nil {
+		return fmt.Errorf("%s controller %s: %w", what, address, api.FromStatus(err))
 	}
 	return nil
 }
