@@ -72,6 +72,9 @@ func (l *Leader) noteReplicas(e *entry, before launch.State) {
 		}
 		if is.Live && is.Started && !was.Started {
 			l.event(e, "running", name+" on "+is.Node)
+			if origin := e.originText(is); origin != "" {
+				l.event(e, "restored", name+" on "+is.Node+origin)
+			}
 		}
 	}
 }

@@ -61,7 +61,7 @@ func (l *Leader) saved(e *entry, r *api.Report) {
 	if fresh {
 		e.AddImage(*image)
 		e.Saved, e.SaveProblem = image.At, ""
-		l.event(e, "saved", imageText(image))
+		l.event(e, "saved", replicaName(&e.Launch, replica)+" on "+imageText(image))
 	}
 	switch {
 	case r.GetSaved() && image != nil:
@@ -96,7 +96,8 @@ func (l *Leader) notSaved(e *entry, r *api.Report) {
 	ordered := e.State.Cutting && int(r.GetSave()) == e.Saves
 	if ordered || problem != e.SaveProblem {
 		e.SaveProblem = problem
-		l.event(e, "not saved", problem)
+		replica := int(r.GetReplica())
+		l.event(e, "not saved", replicaName(&e.Launch, replica)+" on "+e.State.Replicas[replica].Node+": "+problem)
 	}
 	if ordered {
 		l.mustApply(e, launch.SaveFailed{Problem: problem})
@@ -124,10 +125,10 @@ func (l *Leader) keepPlaces(e *entry) {
 	}
 }
 
-// imageText describes an image for people.
+// imageText describes an image for people, beginning with its node.
 func imageText(i *record.Image) string {
-	return fmt.Sprintf("generation %d in %s on %s: paused %v, %d MiB, wrote %d MiB",
-		i.Generation, i.Dir, i.Node, i.Pause.Round(time.Millisecond/10), i.Bytes>>20, i.WrittenBytes>>20)
+	return fmt.Sprintf("%s, generation %d in %s: paused %v, %d MiB, wrote %d MiB",
+		i.Node, i.Generation, i.Dir, i.Pause.Round(time.Millisecond/10), i.Bytes>>20, i.WrittenBytes>>20)
 }
 
 // originText says from which image a replica goes on; empty: it begins.

@@ -25,16 +25,16 @@ type segment struct {
 	Node string `json:"node,omitempty"`
 }
 
-// mark is an instant: "checkpoint", "pause", "restore", "move", "restart", "failed" or "done".
+// mark is an instant: "checkpoint", "unsaved", "restore", "move", "restart", "failed" or "done".
 type mark struct {
 	Kind string `json:"kind"`
 	At   int64  `json:"at"`
 	Text string `json:"text,omitempty"`
 }
 
-// markKinds says which events of a launch are marks of its replicas.
+// markKinds says which events of a launch are marks, of the replica that they name or of all.
 var markKinds = map[string]string{
-	"checkpoint": "checkpoint", "paused": "pause", "restored": "restore", "moved": "move",
+	"saved": "checkpoint", "not saved": "unsaved", "restored": "restore",
 }
 
 // phaseKinds says how the time of a phase is drawn in which a replica has no processes.
@@ -49,39 +49,40 @@ type history struct {
 	phases []*api.Event
 	// begun has when the processes of each replica began to run.
 	begun map[string][]int64
-	marks []mark
+	// marks are those of each replica, by its name, and those of all under the empty name.
+	marks map[string][]mark
 	// known is from when on the events are complete: only the last ones are kept.
 	known int64
 }
 
 // newHistory sorts the events of a launch.
 func newHistory(l *api.Launch) *history {
-	h := &history{launch: l, begun: map[string][]int64{}}
+	h := &history{launch: l, begun: map[string][]int64{}, marks: map[string][]mark{}}
 	for i, e := range l.GetHistory().GetEvents() {
 		if i == 0 && e.GetNumber() > 1 {
 			h.known = e.GetUnixMs()
 		}
-		name, ofReplica := replicaThatRuns(e)
+		name, text := ofReplica(e.GetText())
 		switch {
-		case ofReplica:
+		case e.GetKind() == "running" && name != "":
 			h.begun[name] = append(h.begun[name], e.GetUnixMs())
 		case markKinds[e.GetKind()] != "":
-			h.marks = append(h.marks, mark{markKinds[e.GetKind()], e.GetUnixMs(), plain(e.GetText())})
+			h.marks[name] = append(h.marks[name], mark{markKinds[e.GetKind()], e.GetUnixMs(), plain(text)})
 		case phaseKinds[e.GetKind()] != "":
 			h.phases = append(h.phases, e)
 		}
 	}
-	if at := l.GetCheckpointUnixMs(); at != 0 && !slices.ContainsFunc(h.marks, func(m mark) bool { return m.At == at }) {
-		h.marks = append(h.marks, mark{Kind: "checkpoint", At: at})
-	}
 	return h
 }
 
-// replicaThatRuns returns the name of the replica whose processes have begun to run: the controller
-// writes it before the node.
-func replicaThatRuns(e *api.Event) (name string, ok bool) {
-	name, _, ok = strings.Cut(e.GetText(), " on ")
-	return name, ok && e.GetKind() == "running"
+// ofReplica splits the text of an event into the name of its replica, which the controller writes
+// before the node, and the rest. The name is empty if the event is one of the whole launch.
+func ofReplica(text string) (name, rest string) {
+	name, rest, found := strings.Cut(text, " on ")
+	if !found || strings.Contains(name, " ") {
+		return "", text
+	}
+	return name, "on " + rest
 }
 
 // course returns the course of a replica.
@@ -105,7 +106,8 @@ func (h *history) course(r *api.Replica) course {
 	if at != math.MaxInt64 && r.GetPhase() == "pending" {
 		h.gap(&c, at, h.launch.GetEndedUnixMs())
 	}
-	c.Marks = append(c.Marks, h.marks...)
+	c.Marks = append(c.Marks, h.marks[""]...)
+	c.Marks = append(c.Marks, h.marks[fmt.Sprintf("%s.%d", r.GetJob(), r.GetIndex())]...)
 	if kind := r.GetPhase(); (kind == "failed" || kind == "done") && node != "" && at != math.MaxInt64 {
 		c.Marks = append(c.Marks, mark{kind, at, exitText(r.GetExits())})
 	}

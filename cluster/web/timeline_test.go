@@ -49,20 +49,20 @@ func TestCourse(t *testing.T) {
 		{"moves", &api.Launch{SubmittedUnixMs: 10, EndedUnixMs: 60, History: &api.History{
 			Spans: []*api.Span{span(1, "a", 20, 30), span(2, "b", 40, 60)},
 			Events: []*api.Event{
-				event(22, "running", "m.0 on a"), event(25, "checkpoint", ""), event(30, "queued", ""),
-				event(44, "running", "m.0 on b"), event(45, "restored", ""),
+				event(22, "running", "m.0 on a"), event(25, "saved", "m.0 on a, generation 1"), event(26, "saved", "m.1 on a"), event(30, "queued", ""),
+				event(44, "running", "m.0 on b"), event(45, "restored", "m.0 on b, from generation 1 in /i, saved on a"),
 			},
 		}}, "done", "queued 10-20, starting 20-22 on a, running 22-30 on a, queued 30-40, starting 40-44 on b, running 44-60 on b; " +
 			"checkpoint 25, move 40, restore 45, done 60"},
-		{"is suspended", &api.Launch{SubmittedUnixMs: 10, CheckpointUnixMs: 28, History: &api.History{
+		{"is suspended", &api.Launch{SubmittedUnixMs: 10, History: &api.History{
 			Spans:  []*api.Span{span(1, "a", 10, 30)},
-			Events: []*api.Event{event(12, "running", "m.0 on a"), event(27, "stopping", ""), event(30, "suspended", "")},
+			Events: []*api.Event{event(12, "running", "m.0 on a"), event(27, "stopping", ""), event(28, "saved", "m.0 on a"), event(30, "suspended", "")},
 		}}, "pending", "starting 10-12 on a, running 12-27 on a, stopping 27-30 on a, suspended 30-0; checkpoint 28"},
 		{"is stopped while it waits", &api.Launch{SubmittedUnixMs: 10, EndedUnixMs: 30}, "stopped", "; "},
 		{"events were forgotten", &api.Launch{SubmittedUnixMs: 10, History: &api.History{
 			Spans:  []*api.Span{span(1, "a", 12, 30), span(2, "a", 31, 0)},
-			Events: []*api.Event{{UnixMs: 29, Kind: "checkpoint", Number: 9}, event(33, "running", "m.0 on a")},
-		}}, "running", "queued 10-12, running 12-30 on a, queued 30-31, starting 31-33 on a, running 33-0 on a; checkpoint 29, restart 31"},
+			Events: []*api.Event{{UnixMs: 29, Kind: "not saved", Text: "m.0 on a: no room on disk", Number: 9}, event(33, "running", "m.0 on a")},
+		}}, "running", "queued 10-12, running 12-30 on a, queued 30-31, starting 31-33 on a, running 33-0 on a; unsaved 29, restart 31"},
 	} {
 		got := newHistory(test.launch).course(&api.Replica{Job: "m", Phase: test.phase}).text()
 		if got != test.want {
@@ -74,7 +74,7 @@ func TestCourse(t *testing.T) {
 // TestCourseHasNoGaps: whatever has happened, segments follow each other, and none has no length.
 func TestCourseHasNoGaps(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
-	kinds := []string{"waiting", "queued", "running", "stopping", "suspended", "ended", "checkpoint", "nonsense"}
+	kinds := []string{"waiting", "queued", "running", "stopping", "suspended", "ended", "saved", "nonsense"}
 	for range 3000 {
 		l := &api.Launch{SubmittedUnixMs: 1, History: &api.History{}}
 		at := int64(1)

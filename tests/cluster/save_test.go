@@ -146,7 +146,7 @@ func TestSuspend(t *testing.T) {
 		s.continues(id, attempt)
 	}
 	s.finish(id, dir)
-	if kinds := s.events(id); !slices.Contains(kinds, "saved") {
+	if kinds := s.events(id); !slices.Contains(kinds, "saved") || !slices.Contains(kinds, "restored") {
 		t.Errorf("the events are %q", kinds)
 	}
 }

@@ -132,6 +132,11 @@ func happened(before int64, kind, text string) *api.Event {
 	return &api.Event{UnixMs: before, Kind: kind, Text: text, Number: 1}
 }
 
+// saved is an event that tells of an image of a replica.
+func saved(before int64, replica string) *api.Event {
+	return happened(before, "saved", replica+", generation 2 in /shared/images: paused 210ms, 39117 MiB, wrote 812 MiB")
+}
+
 // populate makes up a cluster with a launch of every kind.
 func (s *site) populate() {
 	s.add(course{
@@ -155,8 +160,10 @@ func (s *site) populate() {
 			on(0, 1, "running", "gpu-01", 0, 1, 2, 3), on(1, 2, "running", "gpu-03", 0, 1, 2, 3),
 		},
 		events: []*api.Event{
-			happened(33*minute, "checkpoint", ""), happened(26*minute, "checkpoint", ""), happened(19*minute, "checkpoint", ""),
-			happened(15*minute, "restored", "from the checkpoint of 19 min ago"), happened(8*minute, "checkpoint", ""),
+			saved(33*minute, "main.0 on gpu-01"), saved(33*minute, "main.1 on gpu-02"), saved(26*minute, "main.0 on gpu-01"),
+			saved(19*minute, "main.0 on gpu-01"), saved(19*minute, "main.1 on gpu-02"),
+			happened(15*minute, "restored", "main.1 on gpu-03, from generation 2 in /shared/llama, saved on gpu-02 at 11:41:00"),
+			saved(8*minute, "main.0 on gpu-01"), saved(8*minute, "main.1 on gpu-03"),
 		},
 	})
 	s.add(course{
@@ -169,7 +176,9 @@ func (s *site) populate() {
 		name: "whisper-finetune", owner: "linus", phase: "running", begin: 24 * minute, gpus: 2,
 		spans:    []*api.Span{span(0, 1, "gpu-04", 11*minute, 0)},
 		replicas: []*api.Replica{on(0, 1, "running", "gpu-04", 0, 1)},
-		events:   []*api.Event{happened(5*minute, "checkpoint", ""), happened(2*minute, "paused", "0.2 s")},
+		events: []*api.Event{
+			saved(5*minute, "main.0 on gpu-04"), happened(2*minute, "not saved", "main.0 on gpu-04: no room left on /shared"),
+		},
 	})
 	starting := s.add(course{
 		name: "bert-distill", owner: "ada", phase: "running", begin: 9 * minute, gpus: 1,
@@ -204,9 +213,9 @@ func (s *site) talk(id string) {
 		{"attached", "gpu-03", "", "agent 1.0 at 10.0.0.3:7411"},
 		{"node gone", "", id, "gpu-02"},
 		{"placed", "", id, "main.1 on gpu-03, GPUs [0 1 2 3]"},
-		{"restored", "", id, "main.1 on gpu-03, from the checkpoint of 19 min ago"},
+		{"restored", "", id, "main.1 on gpu-03, from generation 2 in /shared/llama, saved on gpu-02 at 11:41:00"},
 		{"cordoned", "gpu-05", "", "by ada"},
-		{"checkpoint", "", id, "main.0 and main.1, 38.2 GiB, pause 0.21 s"},
+		{"saved", "", id, "main.0 on gpu-01, generation 4 in /shared/llama: paused 210ms, 39117 MiB, wrote 812 MiB"},
 	} {
 		s.cluster.Happen(&api.Event{
 			UnixMs: s.now - int64(20-3*i)*minute, Kind: each.kind, Node: each.node, Launch: each.launch, Text: each.text,

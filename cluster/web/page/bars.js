@@ -5,7 +5,7 @@ import { now, span, tick, time } from "./words.js";
 
 const shapes = {
   checkpoint: "M0 -5 L4 0 L0 5 L-4 0 Z",
-  pause: "M-3 -4h2v8h-2z M1 -4h2v8h-2z",
+  unsaved: "M-1 -5h2v6h-2z M-1 2.5h2v2.5h-2z",
   restore: "M-4 4 L0 -5 L4 4 Z",
   move: "M-4 -3h4v-3l5 6l-5 6v-3h-4z",
   restart: "M0 -4a4 4 0 1 0 4 4h-2a2 2 0 1 1 -2 -2z",
@@ -18,7 +18,7 @@ export const kinds = {
   stopping: "stopping", suspended: "suspended",
 };
 export const markNames = {
-  checkpoint: "checkpoint", pause: "pause", restore: "restore", move: "moved", restart: "restarted",
+  checkpoint: "checkpoint", unsaved: "not saved", restore: "restore", move: "moved", restart: "restarted",
   failed: "failed", done: "done",
 };
 
@@ -110,7 +110,7 @@ export function legend() {
     add(s("svg", { width: 18, height: 10, "aria-hidden": "true" },
       s("rect", { class: `seg ${kind}`, width: 18, height: low ? 4 : 9, y: low ? 3 : 0.5, rx: 2 })), kind);
   }
-  for (const kind of ["checkpoint", "pause", "restore", "move", "restart", "failed", "done"]) {
+  for (const kind of ["checkpoint", "unsaved", "restore", "move", "restart", "failed", "done"]) {
     add(s("svg", { width: 12, height: 12, viewBox: "-6 -6 12 12", "aria-hidden": "true" },
       s("g", { class: `mark ${kind}` }, s("path", { d: shapes[kind] }))), markNames[kind]);
   }
