@@ -119,6 +119,9 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 		}
 		s.forgetOthers(orders)
 	}
+	for _, saved := range orders.GetSaved() {
+		go s.agent.discardBefore(saved)
+	}
 	for _, ended := range orders.GetEnded() {
 		s.over[ended.GetLaunch()] = ended
 		s.discardIfOver(ended.GetLaunch())

@@ -3,7 +3,6 @@ package agent
 import (
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -20,14 +19,9 @@ func (s *attempts) forgetOthers(orders *api.Orders) {
 	for _, id := range orders.GetKept() {
 		wanted[id] = true
 	}
-	for _, pattern := range []string{s.agent.path("work", "*"), s.agent.path("images", "*")} {
-		paths, _ := filepath.Glob(pattern) // the pattern is valid
-		for _, path := range paths {
-			if key, err := supervisor.ParseKey(filepath.Base(path)); err == nil && !wanted[key.Launch] {
-				s.agent.remove(path)
-			}
-		}
-	}
+	unwanted := func(key supervisor.Key) bool { return !wanted[key.Launch] }
+	s.agent.removeAttempts(s.agent.path("work"), unwanted)
+	s.agent.removeAttempts(s.agent.path("images"), unwanted)
 }
 
 // discardIfOver removes what a launch has left here once it has ended, and its attempts are gone.
@@ -51,35 +45,48 @@ func (a *Agent) discard(ended *api.EndedLaunch) {
 	if err := (supervisor.Key{Launch: id}).Check(); err != nil {
 		return
 	}
-	for _, dir := range []string{a.path("work"), a.path("images")} {
-		for _, path := range ofLaunch(dir, id) {
-			a.remove(path)
-		}
-	}
-	if ended.GetSharedDir() == "" {
+	of := func(key supervisor.Key) bool { return key.Launch == id }
+	a.removeAttempts(a.path("work"), of)
+	a.removeImages(ended.GetOwner(), ended.GetSharedDir(), of)
+}
+
+// discardBefore removes the images of the attempts of a replica before the one that was saved. The
+// working directories stay: that of the first attempt goes on in the later ones.
+func (a *Agent) discardBefore(saved *api.NewImage) {
+	last := keyOf(saved.GetAttempt())
+	if last.Check() != nil {
 		return
 	}
-	o, err := a.lookUp(ended.GetOwner())
+	a.removeImages(saved.GetOwner(), saved.GetSharedDir(), func(key supervisor.Key) bool {
+		return key.Launch == last.Launch && key.Replica == last.Replica && key.Attempt < last.Attempt
+	})
+}
+
+// removeImages removes images of attempts on the node, and, with the rights of their owner, in the
+// directory that all nodes share, if there is one.
+func (a *Agent) removeImages(account, shared string, unwanted func(supervisor.Key) bool) {
+	a.removeAttempts(a.path("images"), unwanted)
+	if shared == "" {
+		return
+	}
+	o, err := a.lookUp(account)
 	if err != nil {
 		return
 	}
 	_ = fsuid.Rights{UID: o.uid, GID: o.gid, Groups: o.groups}.Do(func() error {
-		for _, path := range ofLaunch(ended.GetSharedDir(), id) {
-			a.remove(path)
-		}
+		a.removeAttempts(shared, unwanted)
 		return nil
 	})
 }
 
-// ofLaunch returns the directories of a launch's attempts below a directory.
-func ofLaunch(dir, id string) (paths []string) {
-	entries, _ := os.ReadDir(dir) // what cannot be read has none
+// removeAttempts removes directories of attempts below a directory. What cannot be read has none.
+func (a *Agent) removeAttempts(dir string, unwanted func(supervisor.Key) bool) {
+	entries, _ := os.ReadDir(dir)
 	for _, entry := range entries {
-		if strings.HasPrefix(entry.Name(), id+".") {
-			paths = append(paths, filepath.Join(dir, entry.Name()))
+		if key, err := supervisor.ParseKey(entry.Name()); err == nil && unwanted(key) {
+			a.remove(filepath.Join(dir, entry.Name()))
 		}
 	}
-	return paths
 }
 
 // remove removes a directory. What stays is looked at again at the next connection.

@@ -19,6 +19,8 @@ type entry struct {
 	told []launch.Order
 	// preparing is what agents do to start replicas.
 	preparing map[int]string
+	// cutOf has, by replica, the attempt whose image its node was told to be the first that is needed.
+	cutOf map[int]int
 	// parts are what the scheduler places at once, by their number.
 	parts map[int]*part
 }
@@ -166,6 +168,7 @@ func (l *Leader) published(e *entry) {
 	if e.State.Phase == launch.Ended && e.State.Result == launch.Completed && len(e.Images) > 0 {
 		l.endedOn(e)
 	}
+	l.tellCut(e)
 	e.told = orders
 	for w := range l.watchers {
 		w.Changed(&e.Launch)

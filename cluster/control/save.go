@@ -203,6 +203,29 @@ func (l *Leader) endedOn(e *entry) {
 	}
 }
 
+// tellCut tells nodes which images of a launch the store has, so that they remove those of earlier
+// attempts. A node that does not hear of one image hears of the next.
+func (l *Leader) tellCut(e *entry) {
+	for i := range e.State.Replicas {
+		image := e.boundTo(i)
+		if image == nil || image.Attempt <= max(1, e.cutOf[i]) {
+			continue
+		}
+		n := l.nodes[image.Node]
+		if n == nil || n.session == nil {
+			continue
+		}
+		if e.cutOf == nil {
+			e.cutOf = map[int]int{}
+		}
+		e.cutOf[i] = image.Attempt
+		n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
+			Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
+			Owner:   e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory,
+		}}})
+	}
+}
+
 // keptImages are the launches whose images nodes keep: those that may still go on from them, and
 // failed and stopped ones as long as the cluster remembers them.
 func (l *Leader) keptImages() (ids []string) {

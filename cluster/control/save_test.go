@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/scheduler"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // act has a user ask for something, and returns the answer.
@@ -72,6 +73,35 @@ func TestResumedWhereItsImageIs(t *testing.T) {
 		t.Errorf("it runs on %s with GPUs %v, and had %v of a", r.Node, r.GPUs, got.Images[0].GPUs)
 	}
 	_ = first
+}
+
+// TestSupersededImages: a node learns that the images of earlier attempts are not needed, once the
+// store has that of a later one.
+func TestSupersededImages(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	id := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	w.suspended(id)
+	w.resume(id)
+	a.awaitRunning(1)
+	if told := a.savedAttempts(); len(told) > 0 {
+		t.Errorf("the node was told of %v, and attempt 1 is the first", told)
+	}
+	got := w.suspended(id)
+	if len(got.Images) != 2 || !got.Superseded(&got.Images[0]) || got.Superseded(&got.Images[1]) {
+		t.Errorf("its images are %+v", got.Images)
+	}
+	harness.Eventually(t, "the node is told of attempt 2", func() bool {
+		return slices.Equal(a.savedAttempts(), []string{key(id, 0, 2)})
+	})
+}
+
+// savedAttempts returns the attempts whose images the agent knows to be in the store.
+func (a *fakeAgent) savedAttempts() []string {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return slices.Clone(a.saved)
 }
 
 // TestWaitsForItsImage: a launch whose image is on a closed node waits, and says for what. If that

@@ -162,6 +162,7 @@ type fakeAgent struct {
 	epoch uint64
 	ever  map[string]int // how often an attempt was started
 	from  map[string]*api.Image
+	saved []string // the attempts whose images are known to be in the store
 	// failing is why saves fail; empty: they do not.
 	failing string
 	stop    context.CancelFunc
@@ -289,6 +290,10 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 			a.runs[k] = has
 		}
 		reports = append(reports, has)
+	}
+	for _, saved := range orders.GetSaved() {
+		at := saved.GetAttempt()
+		a.saved = append(a.saved, key(at.GetLaunch(), at.GetReplica(), at.GetAttempt()))
 	}
 	for _, at := range orders.GetReleased() {
 		delete(a.runs, key(at.GetLaunch(), at.GetReplica(), at.GetAttempt()))

@@ -129,7 +129,7 @@ func isCommit(text string) bool {
 
 func (c *checker) checkCheckpoint(p Checkpoint) {
 	if p.Keep < 0 {
-		c.wrong("checkpoint.keep", p.Keep, "want a number of generations, or 0 for all")
+		c.wrong("checkpoint.keep", p.Keep, "want how many generations stay; left out, three do")
 	}
 	c.text("checkpoint.dir", p.Directory, maxPath)
 	if p.Directory != "" && !strings.HasPrefix(p.Directory, "/") {

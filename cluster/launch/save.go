@@ -35,6 +35,14 @@ func (s *Spec) CheckSavable() error {
 	return nil
 }
 
+// Generations returns how many generations of an attempt's image stay.
+func (p *Checkpoint) Generations() int {
+	if p.Keep == 0 {
+		return 3
+	}
+	return p.Keep
+}
+
 // Saves reports whether a launch wants to be saved on an occasion. A user who suspends it wants
 // that.
 func (p *Checkpoint) Saves(on Occasion) bool {

@@ -100,7 +100,8 @@ type Checkpoint struct {
 	Every Duration `json:"every,omitempty"`
 	// On are the occasions on which it is saved and stopped, instead of only stopped; none: all.
 	On []string `json:"on,omitempty"`
-	// Keep is how many generations of an attempt's image stay; 0: all.
+	// Keep is how many generations of an attempt's image stay; 0: three, as for
+	// programs of one machine.
 	Keep int `json:"keep,omitempty"`
 	// Directory is shared by the nodes; empty: each node keeps images of its own.
 	Directory string `json:"dir,omitempty"`

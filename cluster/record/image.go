@@ -63,6 +63,13 @@ func (l *Launch) names(image *Image) bool {
 	return false
 }
 
+// Superseded reports whether nothing goes on from an image any more: a later attempt of its replica
+// was saved. Its node removes it then.
+func (l *Launch) Superseded(image *Image) bool {
+	last := l.Image(l.State.Cut[image.Replica])
+	return last != nil && image.Attempt < last.Attempt
+}
+
 // Image returns the image that a launch's state calls so; nil: it is not known.
 func (l *Launch) Image(name string) *Image {
 	for i := range l.Images {

@@ -96,7 +96,7 @@ class Checkpoint:
     Attributes:
         every: a time, as ``"10m"``.
         on: occasions: ``"preempt"``, ``"drain"``, ``"exit-signal"``.
-        keep: how many images are kept; 0: all.
+        keep: how many generations of an image stay; 0: three.
         dir: a directory that the nodes share; empty: each node keeps its own.
     """
 

@@ -133,9 +133,10 @@ func TestSuspend(t *testing.T) {
 	s.awaitSteps(id, 1, 0)
 	for attempt := uint32(2); attempt <= 3; attempt++ {
 		got := s.suspend(id)
-		if len(got.GetImages()) != int(attempt)-1 || got.GetCheckpointUnixMs() == 0 {
+		if len(got.GetImages()) != 1 || got.GetCheckpointUnixMs() == 0 {
 			t.Errorf("its images are %v", got.GetImages())
 		}
+		s.keepsOnly(filepath.Join(s.hosts[0].DiskPath("/var/lib/phos-agent"), "images"), id, attempt-1)
 		if left := s.hosts[0].Status().Programs; len(left) > 0 {
 			t.Errorf("programs are left: %v", left)
 		}
@@ -149,6 +150,16 @@ func TestSuspend(t *testing.T) {
 	if kinds := s.events(id); !slices.Contains(kinds, "saved") || !slices.Contains(kinds, "restored") {
 		t.Errorf("the events are %q", kinds)
 	}
+}
+
+// keepsOnly waits until a directory has images of one attempt of a launch alone.
+func (s *site) keepsOnly(dir, id string, attempt uint32) {
+	s.Helper()
+	want := fmt.Sprintf("%s.0.%d", id, attempt)
+	harness.Eventually(s.T, fmt.Sprintf("%s has only %s", dir, want), func() bool {
+		entries, err := os.ReadDir(dir)
+		return err == nil && len(entries) == 1 && entries[0].Name() == want
+	})
 }
 
 // withShared returns a launch that is saved into a directory that all hosts share.
@@ -289,11 +300,12 @@ func TestSavedHostDies(t *testing.T) {
 	if first, _ := s.steps(id, 2); first <= 0 {
 		t.Errorf("it begins with step %d", first)
 	}
+	s.keepsOnly(filepath.Join(s.hosts[0].Shared(), filepath.Base(images)), id, 2)
 	s.finish(id, dir)
 	if kinds := s.events(id); !slices.Contains(kinds, "node gone") {
 		t.Errorf("the events are %q", kinds)
 	}
-	if _, err := os.Stat(filepath.Join(s.hosts[0].Shared(), filepath.Base(images), id+".0.1")); err != nil {
+	if _, err := os.Stat(filepath.Join(s.hosts[0].Shared(), filepath.Base(images), id+".0.2")); err != nil {
 		t.Errorf("a failed launch keeps its images: %v", err)
 	}
 }

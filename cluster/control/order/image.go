@@ -15,7 +15,7 @@ func checkpointOrder(spec *launch.Spec) *api.CheckpointOrder {
 		return nil
 	}
 	return &api.CheckpointOrder{
-		EveryMs: uint64(time.Duration(spec.Checkpoint.Every).Milliseconds()), Keep: uint32(spec.Checkpoint.Keep),
+		EveryMs: uint64(time.Duration(spec.Checkpoint.Every).Milliseconds()), Keep: uint32(spec.Checkpoint.Generations()),
 		SharedDir: spec.Checkpoint.Directory,
 	}
 }

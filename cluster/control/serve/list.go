@@ -86,6 +86,9 @@ func (s *launches) Get(ctx context.Context, request *api.GetRequest) (*api.GetRe
 		}
 		reply.Launch, reply.Script = launchView(l), l.Script
 		for i := range l.Images {
+			if l.Superseded(&l.Images[i]) {
+				continue
+			}
 			reply.Launch.Images = append(reply.Launch.Images, order.ImageView(&l.Images[i]))
 		}
 		reply.Spec, err = l.State.Spec.JSON()
