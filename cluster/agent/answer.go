@@ -5,9 +5,9 @@ import (
 	"errors"
 	"os"
 
-	"github.com/phos-gpu/phos/cluster/agent/linelog"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/linelog"
 )
 
 // asked begins to answer a question of the leader, or stops.

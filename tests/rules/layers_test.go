@@ -71,7 +71,7 @@ var layers = map[string]string{
 	"cluster/members":          "process",
 	"cluster/web":              "process",
 	"cluster/agent":            "process",
-	"cluster/agent/linelog":    "device",
+	"cluster/linelog":    "device",
 	"cluster/agent/supervisor": "image",
 	// Servers for tests of clients.
 	"cluster/api/apitest": "service",

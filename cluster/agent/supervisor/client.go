@@ -10,7 +10,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/cluster/agent/linelog"
+	"github.com/phos-gpu/phos/cluster/linelog"
 )
 
 // Attempt is an agent's view of one attempt, whether it runs or has ended. Its methods may be

@@ -8,7 +8,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/cluster/agent/linelog"
+	"github.com/phos-gpu/phos/cluster/linelog"
 	"github.com/phos-gpu/phos/internal/linux/boottime"
 	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/harness/faulty"

@@ -3,7 +3,7 @@
 //
 // A supervisor is a process for each attempt: the parent of the replica's processes, outside their
 // cgroup. It starts them in the cgroup as their user, keeps what they print (package
-// cluster/agent/linelog), and notes how they end. It ends what is left: SIGTERM to all processes of
+// cluster/linelog), and notes how they end. It ends what is left: SIGTERM to all processes of
 // the cgroup, a grace, then SIGKILL until the cgroup is empty. It holds a deadline. If no agent
 // extends that in time, it kills the cgroup at once: a node that is cut off stops by itself.
 //

@@ -13,7 +13,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster/agent/linelog"
+	"github.com/phos-gpu/phos/cluster/linelog"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/tests/harness"

@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/cluster/agent/linelog"
+	"github.com/phos-gpu/phos/cluster/linelog"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/procgroup"
 	"github.com/phos-gpu/phos/tests/harness"

@@ -7,8 +7,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster/agent/linelog"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/linelog"
 	"github.com/phos-gpu/phos/internal/linux/procgroup"
 )
 
