@@ -17,6 +17,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/control/serve"
 	"github.com/phos-gpu/phos/cluster/gateway"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
@@ -133,12 +134,17 @@ func (k *controller) lead(
 	if err != nil {
 		return err
 	}
+	ends, err := logs.NewStore(filepath.Join(k.config.Controller.StateDir, "logs"))
+	if err != nil {
+		return err
+	}
+	k.settings.Forgotten = ends.Forget
 	if err := k.listenWeb(); err != nil {
 		return err
 	}
 	leading := control.NewController(k.objects, k.settings, k.address, k.log)
 	services := serve.New(leading, serve.Parts{
-		Callers: k.members, People: k.members, Joins: k.members, Controllers: k.members, Code: copies,
+		Callers: k.members, People: k.members, Joins: k.members, Controllers: k.members, Code: copies, Logs: ends,
 	})
 	k.glance = glanceAt(leading, k.members)
 	defer k.serveNumbers()()

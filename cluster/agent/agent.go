@@ -50,6 +50,8 @@ type Agent struct {
 	controllers *controllers
 	// turn has a value while an attempt is being saved: one at a time.
 	turn chan struct{}
+	// sent has the keys of attempts whose logs the leader has up to their ends, or does not want.
+	sent sync.Map
 
 	mu       sync.Mutex
 	deadline time.Duration // what supervisors of new attempts start with

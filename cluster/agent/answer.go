@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/linelog"
+	"github.com/phos-gpu/phos/cluster/linelog/answer"
 )
 
 // asked begins to answer a question of the leader, or stops.
@@ -101,24 +102,15 @@ func (a *Agent) readLog(ctx context.Context, q *api.LogQuestion, to *batch) erro
 	// The log is that of the supervisor, whether it lives or not.
 	reader := linelog.Open(a.logDirectory(key), linelog.Position{})
 	defer reader.Close()
-	p := &picker{question: q, to: to}
-	for {
-		entry, err := reader.Next()
-		if err != nil {
-			break
-		}
-		if err := p.take(entry); err != nil {
-			return err
-		}
-	}
-	if err := p.finishTail(); err != nil {
+	p := &answer.Picker{Question: q, Send: to.add}
+	if err := p.TakeAll(reader); err != nil {
 		return err
 	}
 	if err := to.flush(); err != nil || !q.GetFollow() || reader.Ended() {
 		return err
 	}
 	return reader.Follow(ctx, func(entry linelog.Entry) error {
-		if err := p.take(entry); err != nil {
+		if err := p.Take(entry); err != nil {
 			return err
 		}
 		return to.flush()
@@ -144,53 +136,4 @@ func (a *Agent) awaitLog(ctx context.Context, key supervisor.Key, follow bool) e
 		return errors.New("there is no log: it was not started, or its log was removed")
 	}
 	return err
-}
-
-// picker picks the lines that a question is about.
-type picker struct {
-	question *api.LogQuestion
-	to       *batch
-	tail     []*api.LogLine
-	followed bool
-}
-
-// take takes an entry of the log.
-func (p *picker) take(e linelog.Entry) error {
-	q := p.question
-	switch {
-	case e.Lost != nil:
-		return p.add(&api.LogLine{UnixNs: e.Time.UnixNano(), Dropped: uint64(e.Lost.Lines), Text: []byte(e.Lost.Reason)})
-	case q.GetProcess() >= 0 && int32(e.Process) != q.GetProcess(), e.Time.UnixNano() < q.GetSinceUnixNs():
-		return nil
-	}
-	return p.add(&api.LogLine{
-		UnixNs: e.Time.UnixNano(), Process: uint32(e.Process), Stderr: e.Stream == linelog.Err,
-		Text: append([]byte(nil), e.Text...), Partial: e.Partial,
-	})
-}
-
-// add sends a line, or keeps it if only the last ones are asked for.
-func (p *picker) add(line *api.LogLine) error {
-	most := int(p.question.GetTail())
-	if most == 0 || p.followed {
-		return p.to.add(line)
-	}
-	p.tail = append(p.tail, line)
-	if len(p.tail) >= 2*most {
-		p.tail = append(p.tail[:0], p.tail[len(p.tail)-most:]...)
-	}
-	return nil
-}
-
-// finishTail sends the last lines.
-func (p *picker) finishTail() error {
-	p.followed = true
-	most := int(p.question.GetTail())
-	for _, line := range p.tail[max(0, len(p.tail)-most):] {
-		if err := p.to.add(line); err != nil {
-			return err
-		}
-	}
-	p.tail = nil
-	return nil
 }

@@ -120,6 +120,7 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 	s.agent.config.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
 	go s.renewAll(ctx, lease/3)
 	go s.watchInventory(ctx)
+	go s.sendEnds(ctx)
 	if err := s.agent.config.Certificate.Trust(w.GetBundle()); err != nil {
 		return fmt.Errorf("CAs of the cluster: %w", err)
 	}

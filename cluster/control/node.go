@@ -130,6 +130,9 @@ func (l *Leader) mustApply(e *entry, event launch.Event) {
 func (l *Leader) lookAtLease(n *node) {
 	state := l.state(n)
 	l.setOpen(n, state == ready && !n.Cordoned && !n.Draining)
+	if state == unreachable {
+		l.questions.Silent(n.Name)
+	}
 	silent := l.clock.Boot() - n.renewed
 	if state == unreachable && silent > l.settings.Times.FenceAfter+l.settings.Times.Margin {
 		l.giveUp(n, fmt.Sprintf("it has not answered for %v", silent.Round(time.Second)))

@@ -152,6 +152,7 @@ func (l *Leader) removeForgotten(ctx context.Context) {
 		if err != nil {
 			l.log.Warn("record of an old launch stays", "launch", e.ID, "error", err)
 		}
+		l.settings.Forgotten(e.ID)
 	}
 	for _, n := range l.removed {
 		err := l.store.Delete(ctx, store.Write{

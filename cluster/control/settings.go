@@ -20,6 +20,8 @@ type Settings struct {
 	Ports PortRange
 	// KeepEnded is how long a launch that has ended is kept.
 	KeepEnded time.Duration
+	// Forgotten is called with the id of a launch that is kept no longer; nil: nothing is.
+	Forgotten func(launchID string)
 	// Version is that of this program. Page is the address for browsers; empty: there is none.
 	Version, Page string
 	// Numbers counts what the scheduler decides; nil: nothing does.
@@ -79,6 +81,9 @@ func (s Settings) withDefaults() Settings {
 		if *each.value == 0 {
 			*each.value = each.usual
 		}
+	}
+	if s.Forgotten == nil {
+		s.Forgotten = func(string) {}
 	}
 	if s.Numbers == nil {
 		s.Numbers = uncounted{}

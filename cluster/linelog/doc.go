@@ -17,6 +17,10 @@
 // what the process wrote, in any encoding. A segment only grows, by whole records. One that a power
 // cut has torn is skipped.
 //
+// End and Mirror keep the end of a log in a second place, for the time when the first is gone. The
+// copy has the offsets of the log; a segment of it may begin within one of the log, without a
+// header.
+//
 // There is one Writer, and any number of Readers, also in other processes and at the same time.
 // Read record.go first.
 //

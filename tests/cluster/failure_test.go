@@ -1,7 +1,13 @@
 package cluster
 
 import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestHostDies: what ran on a host that dies starts on another one.
@@ -19,6 +25,39 @@ func TestHostDies(t *testing.T) {
 	next := s.awaitMoved(id, s.hosts[victim].Name)
 	if next.GetGeneration() <= got.GetGeneration() {
 		t.Errorf("the generation is %d after %d", next.GetGeneration(), got.GetGeneration())
+	}
+}
+
+// TestLogOfDeadHost: what a host had printed some seconds before its death can still be read,
+// also after a restart of the controller.
+func TestLogOfDeadHost(t *testing.T) {
+	s := newSite(t, 2, 1)
+	spec := shell("echo one; echo two; sleep 1000", 1, 1)
+	spec.Place.Hostnames = []string{s.hosts[1].Name}
+	id := s.launch(spec)
+	s.awaitRunning(id)
+	log := filepath.Join(s.hosts[0].DiskPath("/var/lib/phos-controller"), "logs", id+".0.1", fmt.Sprintf("%020d", 0))
+	harness.Eventually(t, "the controller has both lines", func() bool {
+		text, err := os.ReadFile(log)
+		return err == nil && strings.Contains(string(text), "one\n") && strings.Contains(string(text), "two\n")
+	})
+	s.hosts[1].Kill()
+	s.readsKeptLog(id)
+	s.controllers[0].Kill()
+	s.controllers[0].Start()
+	s.readsKeptLog(id)
+}
+
+// readsKeptLog waits until the log of a launch is read of what the controller keeps, and checks it.
+func (s *site) readsKeptLog(id string) {
+	s.Helper()
+	var text string
+	harness.Eventually(s.T, "the node is known to be silent", func() bool {
+		text = s.logsOf(id, 1)
+		return strings.Contains(text, "does not answer")
+	})
+	if !strings.HasPrefix(text, "one\ntwo\nnotice: ") || !strings.Contains(text, "that it had sent by 20") {
+		s.Errorf("the log is %q", text)
 	}
 }
 

@@ -71,7 +71,8 @@ var layers = map[string]string{
 	"cluster/members":          "process",
 	"cluster/web":              "process",
 	"cluster/agent":            "process",
-	"cluster/linelog":    "device",
+	"cluster/linelog":          "policy",
+	"cluster/linelog/answer":   "device",
 	"cluster/agent/supervisor": "image",
 	// Servers for tests of clients.
 	"cluster/api/apitest": "service",

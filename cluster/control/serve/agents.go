@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
+	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 )
@@ -17,6 +18,7 @@ type agents struct {
 	api.UnimplementedAgentsServer
 	front
 	code        *code.Copies
+	logs        *logs.Store
 	joins       Joins
 	controllers Controllers
 }

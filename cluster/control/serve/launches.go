@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
+	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -17,6 +18,7 @@ type launches struct {
 	api.UnimplementedLaunchesServer
 	front
 	code *code.Copies
+	logs *logs.Store
 }
 
 // Create checks a launch and queues it.

@@ -7,6 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
+	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -24,13 +25,16 @@ func (s *launches) Logs(request *api.LogsRequest, stream api.Launches_LogsServer
 	if err != nil {
 		return err
 	}
-	f := &logFollower{leader: leader, request: request, what: what, caller: caller, send: stream.Send, seen: map[[2]int]bool{}}
+	f := &logFollower{
+		leader: leader, kept: s.logs, request: request, what: what, caller: caller, send: stream.Send, seen: map[[2]int]bool{},
+	}
 	return f.run(ctx)
 }
 
 // logFollower merges the logs of the attempts of a launch.
 type logFollower struct {
 	leader  *control.Leader
+	kept    *logs.Store
 	request *api.LogsRequest
 	what    selection
 	caller  identity.Caller
@@ -96,14 +100,18 @@ func (f *logFollower) open(ctx context.Context, merged *merge) (ended bool, err 
 	return ended, err
 }
 
-// ask asks a node for the log of an attempt.
+// ask asks a node for the log of an attempt. Of a silent node, the lines are read that the
+// controller keeps.
 func (f *logFollower) ask(ctx context.Context, at source) *logStream {
-	s := &logStream{source: at}
-	s.question, s.err = f.leader.AskNode(ctx, at.node, &api.Ask{Logs: &api.LogQuestion{
+	s := &logStream{source: at, kept: f.kept, wanted: &api.LogQuestion{
 		Attempt: &api.Attempt{Launch: at.launch, Replica: uint32(at.replica), Attempt: uint32(at.attempt)},
 		Process: int32(at.process), Follow: f.request.GetFollow() && at.live, Tail: f.request.GetTail(),
 		SinceUnixNs: f.request.GetSinceUnixNs(),
-	}})
+	}}
+	s.question, s.err = f.leader.AskNode(ctx, at.node, &api.Ask{Logs: s.wanted})
+	if errors.Is(s.err, session.ErrNodeSilent) {
+		s.fromKept()
+	}
 	return s
 }
 

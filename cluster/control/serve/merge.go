@@ -2,10 +2,12 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/control/session"
 )
 
@@ -16,9 +18,12 @@ type merge struct{ streams []*logStream }
 // logStream is the log of one attempt.
 type logStream struct {
 	source   source
+	wanted   *api.LogQuestion
+	kept     *logs.Store
 	question *session.Question
-	err      error // why there is no log
+	err      error // why no more lines come
 	lines    []*api.LogLine
+	begun    bool // there were lines
 	ended    bool
 }
 
@@ -91,17 +96,23 @@ func (m *merge) collect(ctx context.Context, wake <-chan struct{}, send func(*ap
 
 // take adds what a node has sent.
 func (s *logStream) take(part *api.AnswerPart, send func(*api.LogsReply) error) error {
-	for _, line := range part.GetLines() {
-		line.Job, line.Replica, line.Attempt = s.source.job, uint32(s.source.index), uint32(s.source.attempt)
-		s.lines = append(s.lines, line)
-	}
+	s.add(part)
 	if part.GetError() == "" {
 		return nil
 	}
 	return send(&api.LogsReply{Notice: s.notice(api.Invalid(part.GetError()))})
 }
 
-// finish takes what is left when a node has sent everything.
+// add adds lines.
+func (s *logStream) add(part *api.AnswerPart) {
+	s.begun = s.begun || len(part.GetLines()) > 0
+	for _, line := range part.GetLines() {
+		line.Job, line.Replica, line.Attempt = s.source.job, uint32(s.source.index), uint32(s.source.attempt)
+		s.lines = append(s.lines, line)
+	}
+}
+
+// finish takes what is left when a node has sent everything, or has fallen silent.
 func (s *logStream) finish(send func(*api.LogsReply) error) error {
 	for {
 		select {
@@ -112,9 +123,10 @@ func (s *logStream) finish(send func(*api.LogsReply) error) error {
 			continue
 		default:
 		}
-		s.ended = true
-		if err := s.question.Err(); err != nil {
-			return send(&api.LogsReply{Notice: s.notice(err)})
+		if s.err = s.question.Err(); s.err == nil {
+			s.ended = true
+		} else if errors.Is(s.err, session.ErrNodeSilent) && !s.begun {
+			s.fromKept()
 		}
 		return nil
 	}

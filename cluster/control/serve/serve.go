@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
+	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -25,6 +26,7 @@ type Parts struct {
 	People  People
 	Joins   Joins
 	Code    *code.Copies
+	Logs    *logs.Store
 	// Controllers knows the other controllers.
 	Controllers Controllers
 }
@@ -39,9 +41,11 @@ type Services struct {
 // New returns the services of a controller.
 func New(c *control.Controller, p Parts) Services {
 	return Services{
-		Launches: &launches{front: front{c, p.Callers}, code: p.Code},
+		Launches: &launches{front: front{c, p.Callers}, code: p.Code, logs: p.Logs},
 		Cluster:  &clusterService{front: front{c, p.Callers}, people: p.People, controllers: p.Controllers},
-		Agents:   &agents{front: front{c, p.Callers}, code: p.Code, joins: p.Joins, controllers: p.Controllers},
+		Agents: &agents{
+			front: front{c, p.Callers}, code: p.Code, logs: p.Logs, joins: p.Joins, controllers: p.Controllers,
+		},
 	}
 }
 

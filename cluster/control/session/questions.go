@@ -81,6 +81,17 @@ func (a *Questions) End(err error) {
 	}
 }
 
+// Silent ends the questions to a node that does not answer.
+func (a *Questions) Silent(node string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, q := range a.open {
+		if q.node == node {
+			a.finish(q, ErrNodeSilent)
+		}
+	}
+}
+
 // Give hands on a part of the answer. It reports false once nobody waits for it any more.
 func (q *Question) Give(ctx context.Context, part *api.AnswerPart) (wanted bool, err error) {
 	select {
