@@ -100,8 +100,9 @@ func (a *account) usage(now time.Duration) Usage {
 // countRun adds or removes a job's GPUs.
 func (a *account) countRun(j *Job, sign int, now time.Duration) {
 	for ; a != nil; a = a.parent {
-		a.service = a.usage(now).Service
-		a.at = now
+		if a.at != now {
+			a.service, a.at = a.usage(now).Service, now
+		}
 		a.running += sign
 		a.shares += sign * len(j.placement) * j.facts.Share
 		a.memory += int64(sign*len(j.placement)) * j.facts.GPUMemoryBytes

@@ -80,8 +80,8 @@ func recountRunsAndSeries(t testing.TB, e *Engine) {
 	t.Helper()
 	for _, g := range e.groups {
 		for _, s := range g.series {
-			s.jobs.Root.Each(func(j *Job) bool {
-				if int(j.inSeries.Own.Held) != len(j.placement) || j.series != s || s.growth != j.rank.Growth {
+			s.jobs.Each(func(j *Job) bool {
+				if j.inSeries.Own.Held != len(j.placement) || j.series != s || s.growth != j.rank.Growth {
 					t.Fatalf("job %d has %d GPUs, its series has %+v", j.ID(), len(j.placement), j.inSeries.Own)
 				}
 				return true

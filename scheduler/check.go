@@ -188,11 +188,14 @@ func (e *Engine) reportPolicy(policy string, err error) {
 	e.errs = append(e.errs, &PolicyError{Policy: policy, At: e.now, Err: err})
 }
 
+// panicError returns the error of a policy that panics.
+func panicError(reason any) error { return fmt.Errorf("panic: %v", reason) }
+
 // callPolicy calls a policy. If the policy panics, the answer is the zero value.
 func callPolicy[T any](e *Engine, policy string, call func() T) (answer T) {
 	defer func() {
 		if r := recover(); r != nil {
-			e.reportPolicy(policy, fmt.Errorf("panic: %v", r))
+			e.reportPolicy(policy, panicError(r))
 			var no T
 			answer = no
 		}

@@ -117,9 +117,9 @@ type Engine struct {
 	room           bool         // and one of them may find room
 	turns          turns
 
-	// The result of the current step.
-	plan Plan
-	errs []error
+	// The result of the current step, and the memory of the next one's.
+	plan, recycled Plan
+	errs           []error
 }
 
 // New returns an engine for a cluster whose nodes are all up and free.
@@ -157,7 +157,7 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 	if now < e.now {
 		return Plan{}, fmt.Errorf("%w: %v after %v", ErrBackwards, now, e.now)
 	}
-	e.now, e.seconds, e.plan, e.errs = now, now.Seconds(), Plan{}, nil
+	e.now, e.seconds, e.plan, e.recycled, e.errs = now, now.Seconds(), e.recycled, Plan{}, nil
 	e.measured = false
 	if e.turns.active && len(events) == 0 && (turnTaking{e}).takeTurn() {
 		return e.plan, errors.Join(e.errs...)
@@ -172,6 +172,13 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 		e.allocate(true)
 	}
 	return e.plan, errors.Join(e.errs...)
+}
+
+// Recycle lets the next step use the memory of a plan, which the caller must not read again. The
+// placements in it stay valid.
+func (e *Engine) Recycle(p Plan) {
+	clear(p.Starts)
+	e.recycled = Plan{Stops: p.Stops[:0], Starts: p.Starts[:0]}
 }
 
 // roundDue reports whether it is time to decide. Rounds begin at multiples of their length; a
@@ -353,7 +360,7 @@ func (e *Engine) Fits(f *cluster.Job) bool {
 func (e *Engine) Waiting() iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		for _, g := range slices.Clone(e.groups) {
-			if !g.waiting.Root.Each(yield) {
+			if !g.waiting.Each(yield) {
 				return
 			}
 		}

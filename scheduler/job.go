@@ -28,50 +28,55 @@ const (
 // Job is a job as a policy sees it: the owner's description and the job's state. Only the engine
 // changes it.
 type Job struct {
-	facts cluster.Job
-	gpus  int // allocation unless an Allocator decides otherwise
-	phase Phase
+	// What a job's place in the queue depends on comes first, and what changes together is together.
+	// With many jobs that take turns, most of the time of a decision is spent on fetching them from
+	// memory.
+	placement cluster.Placement // since `since`
+	shape     *resourceShape
+	account   *account
+	group     *group
+	inQueue   *ranked.Leaf[*Job] // set while it waits
+	leaf      ranked.Leaf[*Job]  // memory for inQueue and inSeries: the job is never in both
 
-	// placement holds the GPUs since `since`. Work resumes at `from`, which is later by the loading
-	// time.
-	placement   cluster.Placement
-	since, from time.Duration
-	speed       float64 // work per second, in seconds on the GPUs that the job asked for
+	inSeries    *ranked.Leaf[*Job] // set while it runs and is preemptible
+	series      *series
+	rank        Rank // as of `ranked`; it grows from then on while the job runs
+	ranked      time.Duration
+	rankVersion int // how often the job was ranked
+
+	// Work resumes at `from`, which is later than `since` by the loading time.
+	since, from   time.Duration
+	speed         float64       // work per second, in seconds on the GPUs that the job asked for
+	preemptibleAt time.Duration // when the job may be preempted
+	run           int           // the number of the current run, or of the last one
+	lastRun       int           // the highest number that a run has had
+
+	phase        Phase
+	preemptible  bool // preemptibleAt is over
+	gpusReleased bool // its GPUs are already free, because it is about to be stopped
+	uncounted    bool // its account does not include its GPUs, while allocations are tried out
 
 	// Sums over earlier runs.
 	attained, service, done time.Duration
 	first, waitingSince     time.Duration
 	runs, preemptions       int
-	failures                int
 
-	run     int         // the number of the current run, or of the last one
-	lastRun int         // the highest number that a run has had
-	shrunk  shrinkage   // of the current run
-	stopped *stoppedRun // the last run that the engine stopped; nil if there was none
+	savedAt           time.Duration      // when the checkpoint of the last stop is complete
+	preemptedAt       time.Duration      // when it was last preempted
+	preemptionsAtOnce int                // and how often at that time
+	shrunk            shrinkage          // of the current run
+	stopped           *stoppedRun        // the last run that the engine stopped; nil if there was none
+	inDue             *ranked.Leaf[*Job] // set while it runs and is sorted into the running set; until then,
+	unsortedIndex     int                // its index among the unsorted ones
 
-	// The engine's bookkeeping.
-	shape             *resourceShape
-	account           *account
-	group             *group
-	tenantQueue       *tenantQueue
-	rank              Rank // as of `ranked`; it grows from then on while the job runs
-	ranked            time.Duration
-	rankVersion       int                  // how often the job was ranked
-	preemptibleAt     time.Duration        // when the job may be preempted
-	preemptible       bool                 // preemptibleAt is over
-	savedAt           time.Duration        // when the checkpoint of the last stop is complete
-	allocatedType     string               // GPU type of the current allocation, if it names one
-	candidateIn       int                  // the last candidate round in which the job was offered
-	gpusReleased      bool                 // its GPUs are already free, because it is about to be stopped
-	preemptedAt       time.Duration        // when it was last preempted
-	preemptionsAtOnce int                  // and how often at that time
-	uncounted         bool                 // its account does not include its GPUs, while allocations are tried out
-	inQueue           *ranked.Leaf[*Job]   // set while it waits
-	inSeries          *ranked.Leaf[*Job]   // set while it runs and is preemptible
-	inDue             *ranked.Leaf[*Job]   // set while it runs and is sorted into the running set; until then,
-	unsortedIndex     int                  // its index among the unsorted ones
-	leaves            [2]ranked.Leaf[*Job] // memory for the leaves above: the job is never in a queue and a series at once
-	series            *series
+	facts cluster.Job
+	gpus  int // allocation unless an Allocator decides otherwise
+
+	failures      int
+	tenantQueue   *tenantQueue
+	allocatedType string            // GPU type of the current allocation, if it names one
+	candidateIn   int               // the last candidate round in which the job was offered
+	dueLeaf       ranked.Leaf[*Job] // memory for inDue
 }
 
 // ID returns the job's number.

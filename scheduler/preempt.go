@@ -64,7 +64,7 @@ func (w *walk) restart(e *Engine, j *Job, stopped []*Job) {
 		passed = passed || v.rank.Compare(j.rank) <= 0
 	}
 	if freed > j.GPUs()*j.Share() || passed {
-		*w = *e.newWalk()
+		*w = e.newWalk()
 	}
 }
 
@@ -176,7 +176,7 @@ func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 // offerOwnGroup offers the jobs of j's own group that rank behind it.
 func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 	for v := range j.group.fromLast(e.now) {
-		if !e.ranksBehind(v, j) {
+		if !v.rankAt(e.now).isBehind(j, &e.policies) {
 			return true
 		}
 		if !offer(v) {
@@ -186,12 +186,12 @@ func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// ranksBehind reports whether running job v ranks behind waiting job j. If jobs have a quantum,
-// equal rank suffices for a job that will rank behind immediately afterwards, so that equals
-// alternate at whole quanta.
-func (e *Engine) ranksBehind(v, j *Job) bool {
-	order := v.rankAt(e.now).Compare(j.rank)
-	return order > 0 || order == 0 && v.rank.Growth > 0 && e.policies.Quantum > 0
+// isBehind reports whether r, the current rank of a running job, is behind that of waiting job j.
+// If jobs have a quantum, equal rank suffices for a job that will rank behind immediately
+// afterwards, so that equals alternate at whole quanta.
+func (r Rank) isBehind(j *Job, p *Policies) bool {
+	order := r.Compare(j.rank)
+	return order > 0 || order == 0 && r.Growth > 0 && p.Quantum > 0
 }
 
 // offerOtherGroups offers the jobs of groups that rank behind j's group even if that had what j
@@ -234,14 +234,14 @@ func (e *Engine) offerOtherGroups(j *Job, offer func(*Job) bool) bool {
 func (g *group) fromLast(now time.Duration) iter.Seq[*Job] {
 	return func(yield func(*Job) bool) {
 		if len(g.series) == 1 {
-			jobs := g.series[0].jobs.Root
+			jobs := &g.series[0].jobs
 			for v := jobs.LastBefore(nil); v != nil && yield(v.Job); v = jobs.LastBefore(&v.Key) {
 			}
 			return
 		}
 		heads := make([]*ranked.Leaf[*Job], len(g.series))
 		for i, s := range g.series {
-			heads[i] = s.jobs.Root.LastBefore(nil)
+			heads[i] = s.jobs.LastBefore(nil)
 		}
 		for {
 			at := -1
@@ -253,7 +253,7 @@ func (g *group) fromLast(now time.Duration) iter.Seq[*Job] {
 			if at < 0 || !yield(heads[at].Job) {
 				return
 			}
-			heads[at] = g.series[at].jobs.Root.LastBefore(&heads[at].Key)
+			heads[at] = g.series[at].jobs.LastBefore(&heads[at].Key)
 		}
 	}
 }
@@ -281,7 +281,7 @@ func (s *series) heldBehind(j *Job, now float64) int {
 	const precision = 1e-12 // relative error of float64 sums and products, with a wide margin
 	grown := s.growth * now
 	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
-	return s.jobs.Root.HeldBehind(&ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value - grown - slack, At: math.MinInt64})
+	return s.jobs.HeldBehind(&ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value - grown - slack, At: math.MinInt64})
 }
 
 // markExhausted notes that the walk has started every job that could start, so that the next one
@@ -362,9 +362,9 @@ func (e *Engine) crossing(b *blockedJob) (at time.Duration, ok bool) {
 		}
 		var next *ranked.Leaf[*Job]
 		if b.shortfall > 0 {
-			next = s.jobs.Root.LastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
+			next = s.jobs.LastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
 		} else {
-			next = s.jobs.Root.Last(func(v *Job) bool { return !e.ranksBehind(v, j) })
+			next = s.jobs.Last(func(v *Job) bool { return !v.rankAt(e.now).isBehind(j, &e.policies) })
 		}
 		if next == nil || next.Tier != j.rank.Tier {
 			continue

@@ -18,10 +18,10 @@ type group struct {
 	name    string
 	root    string // the name up to the first slash
 	rank    Rank
-	waiting ranked.Tree[*Job] // by rank
-	series  []*series         // preemptible running jobs
-	passed  ranked.Key        // how far the walk has come
-	walked  uint64            // the walk that passed belongs to
+	waiting ranked.Queue[*Job] // by rank
+	series  []*series          // preemptible running jobs
+	passed  ranked.Key         // how far the walk has come
+	walked  uint64             // the walk that passed belongs to
 }
 
 // series is the running jobs of a group whose ranks grow at the same rate, so that their order
@@ -40,7 +40,7 @@ func (e *Engine) groupOf(j *Job) *group {
 	g := e.named[name]
 	if g == nil {
 		root, _, _ := strings.Cut(name, "/")
-		g = &group{name: name, root: root, waiting: ranked.Tree[*Job]{TrackTimes: e.policies.Backfill != nil}}
+		g = &group{name: name, root: root, waiting: ranked.Queue[*Job]{TrackTimes: e.policies.Backfill != nil}}
 		e.named[name] = g
 		e.roots[root] = append(e.roots[root], g)
 		e.insertGroup(g)
@@ -101,7 +101,7 @@ func (e *Engine) sanitize(r Rank) Rank {
 // rerank asks for a job's rank and moves the job to its place.
 func (e *Engine) rerank(j *Job) {
 	e.unqueue(j)
-	j.rank = e.sanitize(callPolicy(e, "order", func() Rank { return e.policies.Order.Rank(e, j) }))
+	j.rank = e.sanitize(askRank(e, j))
 	j.ranked = e.now
 	if j.phase == Running {
 		j.ranked = max(e.now, j.from)
@@ -111,6 +111,17 @@ func (e *Engine) rerank(j *Job) {
 		e.rerankTimers.Add(e.newTimer(j, j.rank.Until, j.rankVersion))
 	}
 	e.enqueue(j)
+}
+
+// askRank is callPolicy for a job's rank, which is asked for far more often than all else.
+func askRank(e *Engine, j *Job) (rank Rank) {
+	defer func() {
+		if r := recover(); r != nil {
+			e.reportPolicy("order", panicError(r))
+			rank = Rank{}
+		}
+	}()
+	return e.policies.Order.Rank(e, j)
 }
 
 type timerQueue = timers.Queue[*Job]
@@ -137,19 +148,18 @@ func (e *Engine) enqueue(j *Job) {
 	k := ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value, At: j.facts.Submit, ID: int64(j.facts.ID)}
 	switch {
 	case j.phase == Waiting:
-		j.inQueue = j.addTo(&j.group.waiting, &j.leaves[0], k)
+		j.inQueue = j.group.waiting.Add(&j.leaf, k, j, j.shape.need, j.content())
 		j.shape.class.queued++
 	case j.phase == Running && j.preemptible:
 		j.series = j.group.seriesOf(j.rank.Growth)
 		k.Value = j.series.valueAtZero(j)
-		j.inSeries = j.addTo(&j.series.jobs, &j.leaves[0], k)
+		j.inSeries = j.series.jobs.Add(&j.leaf, k, j, j.content())
 	}
 }
 
-// addTo inserts a job into a tree, in the memory of a leaf.
-func (j *Job) addTo(t *ranked.Tree[*Job], leaf *ranked.Leaf[*Job], k ranked.Key) *ranked.Leaf[*Job] {
-	own := ranked.Tally{Shapes: j.shape.bit, MinGPUs: int32(j.shape.minFree), Held: int32(len(j.placement))}
-	return t.Add(leaf, k, j, own, ranked.Remaining{Time: j.timeLeft(), Longest: &j.shape.class.maxRuntime})
+// content returns what trees add up over jobs.
+func (j *Job) content() ranked.Content {
+	return ranked.Content{Held: len(j.placement), Time: j.timeLeft(), Longest: &j.shape.class.maxRuntime}
 }
 
 // unqueue undoes enqueue.
@@ -178,7 +188,7 @@ func (g *group) seriesOf(growth float64) *series {
 			g.series = slices.DeleteFunc(g.series, func(s *series) bool { return s.jobs.Size == 0 })
 			return g.seriesOf(growth)
 		}
-		g.series = slices.Insert(g.series, i, &series{growth: growth})
+		g.series = slices.Insert(g.series, i, &series{growth: growth, jobs: ranked.Tree[*Job]{Sums: true}})
 	}
 	return g.series[i]
 }
@@ -212,7 +222,7 @@ type resourceShape struct {
 	bit        uint64
 	fits       bool   // the empty cluster is large enough
 	failedWalk uint64 // the last walk that found no place for it
-	minFree    int    // how many unused GPUs there must be before the Placer is asked
+	need       ranked.Need
 	class      *equivalenceClass
 	probe      *Job // an example job
 }
@@ -241,10 +251,14 @@ func (e *Engine) shapeOf(j *Job) *resourceShape {
 	}
 	s := e.shapes[w]
 	if s == nil {
-		s = &resourceShape{bit: common, minFree: j.minFree(), class: e.classOf(w, j)}
+		s = &resourceShape{bit: common, class: e.classOf(w, j)}
 		s.probe = &Job{facts: j.facts, gpus: j.gpus}
 		if len(e.shapes) < 63 {
 			s.bit = 1 << len(e.shapes)
+		}
+		s.need = ranked.Need{Shape: s.bit, MinGPUs: j.minFree()}
+		if e.policies.Allocate != nil {
+			s.need = ranked.Need{Shape: common} // one lane: an Allocator lists all jobs, and does not search
 		}
 		s.fits = e.free.couldHold(s.probe, w.fewest)
 		e.shapes[w] = s

@@ -326,11 +326,11 @@ func (r *runningSet) remove(j *Job) {
 }
 
 // sorted returns the tree of all jobs by Due.
-func (r *runningSet) sorted() *ranked.Leaf[*Job] {
+func (r *runningSet) sorted() *ranked.Tree[*Job] {
 	for _, j := range r.unsorted {
-		j.inDue = j.addTo(&r.byDue, &j.leaves[1], ranked.Key{At: j.Due(), ID: int64(j.ID())})
+		j.inDue = r.byDue.Add(&j.dueLeaf, ranked.Key{At: j.Due(), ID: int64(j.ID())}, j, j.content())
 	}
 	clear(r.unsorted)
 	r.unsorted = r.unsorted[:0]
-	return r.byDue.Root
+	return &r.byDue
 }

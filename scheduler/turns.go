@@ -95,7 +95,7 @@ func (e turnTaking) crossingOf(j *Job) (at time.Duration, ok bool) {
 	if len(all) == 0 || all[0].growth <= 0 {
 		return 0, false
 	}
-	last := all[0].jobs.Root.LastHolding(j.minFree())
+	last := all[0].jobs.LastHolding(j.minFree())
 	if last == nil || last.Tier != j.rank.Tier {
 		return 0, false
 	}
@@ -134,10 +134,10 @@ func (e turnTaking) takeTurn() bool {
 // successor returns which waiting job gets just the GPUs of a running one whose quantum is over;
 // nil if it keeps them. foreseen is false if something else may happen.
 func (e turnTaking) successor(v *Job) (j *Job, foreseen bool) {
-	has := len(v.placement)
+	has, rank := len(v.placement), v.rankAt(e.now)
 	for i := range e.blocked {
 		b := &e.blocked[i]
-		if !e.ranksBehind(v, b.Job) {
+		if !rank.isBehind(b.Job, &e.policies) {
 			return nil, true
 		}
 		if has < b.gpus {
@@ -170,7 +170,7 @@ func (e turnTaking) replaceBlocked(j *Job, k *ranked.Key) {
 	e.blocked = slices.Delete(e.blocked, at, at+1)
 	other := ranked.MatchAll
 	other.Skip = ^j.shape.bit
-	if next := e.groups[0].waiting.Root.First(k, &other); next != nil {
+	if next := e.groups[0].waiting.First(k, &other); next != nil {
 		e.insertBlocked(next.Job)
 	}
 }

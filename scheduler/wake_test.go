@@ -70,7 +70,7 @@ func TestWakesInTime(t *testing.T) {
 func (e *Engine) crossings(consider func(time.Duration)) {
 	for w := range e.Waiting() {
 		for _, s := range w.group.series {
-			s.jobs.Root.Each(func(r *Job) bool {
+			s.jobs.Each(func(r *Job) bool {
 				at, will := s.crossesAt(r.inSeries, w, e.now, e.policies.Quantum > 0)
 				if will && s.growth > 0 && r.rank.Tier == w.rank.Tier && at > e.now+1 {
 					consider(at)

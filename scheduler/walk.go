@@ -21,7 +21,8 @@ type walk struct {
 // walk gives GPUs to waiting jobs, in rank order.
 func (e *Engine) walk() {
 	defer e.markExhausted()
-	w := e.newWalk()
+	now := e.newWalk()
+	w := &now
 	if promiser, ok := e.policies.Backfill.(Promiser); ok && !e.preempts && !e.fill && e.waiting > 0 {
 		e.openReservations(w, promiser)
 	}
@@ -44,10 +45,10 @@ func (e *Engine) walk() {
 }
 
 // newWalk returns a walk that begins at the first job.
-func (e *Engine) newWalk() *walk {
+func (e *Engine) newWalk() walk {
 	e.walks++
 	e.blocked, e.measured = e.blocked[:0], false
-	return &walk{filter: ranked.MatchAll, victims: e.preempts}
+	return walk{filter: ranked.MatchAll, victims: e.preempts}
 }
 
 // nextCandidate returns the first job that has not been tried and may be able to start, or nil.
@@ -58,7 +59,7 @@ func (e *Engine) nextCandidate(w *walk) *Job {
 	}
 	for _, g := range e.groups {
 		for {
-			found := g.waiting.Root.First(g.reached(e.walks), &w.filter)
+			found := g.waiting.First(g.reached(e.walks), &w.filter)
 			if found == nil {
 				break
 			}

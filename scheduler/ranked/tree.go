@@ -1,10 +1,6 @@
 package ranked
 
-import (
-	"math"
-	"math/bits"
-	"time"
-)
+import "time"
 
 // Key orders the jobs of a tree.
 type Key struct {
@@ -27,172 +23,120 @@ func (k *Key) Before(other *Key) bool {
 	return k.ID < other.ID
 }
 
-// Leaf is a job in a tree, with aggregates over the job and all jobs below. Everything that a
-// search reads is in the leaves themselves: reading the job would cost as much as the step to the
-// next leaf.
+// Leaf is a job in a tree. Everything that a search reads is in the leaves themselves: reading the
+// job would cost as much as the step to the next leaf.
 type Leaf[J any] struct {
 	Key
-	left, right *Leaf[J]
-	heap        uint64 // a hash of the job's number: the tree's shape depends on its contents, not on their history
-	Own, all    Tally
-	Job         J
-	time        Remaining
-	shortest    *ShortestTimes // nil in a tree that is not searched for short jobs
+	left, right, above *Leaf[J]
+	heap               uint64 // a hash of the job's number: the tree's shape depends on its contents, not on their history
+	Job                J
+	Own                Content
+	held               int           // sum of the GPUs of the job and all jobs below
+	shortest           time.Duration // and the least remaining time of them
+	lane               *lane[J]      // nil outside of a Queue
 }
 
-// Remaining is how long a job will run, and how long it may if it starts now.
-type Remaining struct {
-	Time    time.Duration
-	Longest *time.Duration
+// Content is what is added up over jobs.
+type Content struct {
+	Held    int            // the GPUs that a job has
+	Time    time.Duration  // how long it will run,
+	Longest *time.Duration // and how long it may if it starts now
 }
-
-// Tally is an aggregate over one or several jobs.
-type Tally struct {
-	Shapes  uint64 // bits of their shapes
-	MinGPUs int32  // the least number of unused GPUs that one of them needs
-	Held    int32  // sum of their GPUs
-}
-
-// ShortestTimes is the least remaining time of the jobs of each size class at or below a leaf.
-type ShortestTimes [sizes]time.Duration
-
-// sizes is the number of size classes: 1 GPU, 2, up to 4, up to 8 and so on. A search for short
-// jobs is useful only for jobs that are also small enough. With one minimum of the time and one of
-// the size below a leaf, it would be unknown whether one job has both.
-const sizes = 8
-
-// NoTime is the shortest time of no jobs.
-const NoTime = time.Duration(math.MaxInt64)
-
-// SizeClass returns the class of a number of GPUs.
-func SizeClass(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
 
 // Tree is an ordered set of jobs. Its operations take O(log n).
 type Tree[J any] struct {
-	Root       *Leaf[J]
-	Size       int
-	TrackTimes bool // the tree is searched for short jobs
+	Size int
+	Sums bool // sums of GPUs and least times are known; they take most of the time of a change
+
+	root *Leaf[J]
 }
 
 // Add inserts a job, in the memory of n, which must not be in a tree.
-func (t *Tree[J]) Add(n *Leaf[J], k Key, job J, own Tally, time Remaining) *Leaf[J] {
-	*n = Leaf[J]{Key: k, Job: job, heap: mixHash(uint64(k.ID)), Own: own, time: time, shortest: n.shortest}
-	switch {
-	case !t.TrackTimes:
-		n.shortest = nil // n may have been in the queue before
-	case n.shortest == nil:
-		n.shortest = new(ShortestTimes)
+func (t *Tree[J]) Add(n *Leaf[J], k Key, job J, own Content) *Leaf[J] {
+	*n = Leaf[J]{Key: k, Job: job, heap: mixHash(uint64(k.ID)), Own: own}
+	to := &t.root
+	for *to != nil && n.heap <= (*to).heap {
+		n.above = *to
+		to = n.above.toward(k.Before(&n.above.Key))
 	}
-	n.update()
-	t.Root = insert(t.Root, n)
+	below := *to
+	*to = n
+	t.split(n, below)
 	t.Size++
 	return n
 }
 
+// toward returns where the leaves on one side are.
+func (n *Leaf[J]) toward(left bool) **Leaf[J] {
+	if left {
+		return &n.left
+	}
+	return &n.right
+}
+
+// split divides a treap into the leaves before n and those behind, and puts them below n.
+func (t *Tree[J]) split(n, below *Leaf[J]) {
+	before, behind := n, n
+	toBefore, toBehind := &n.left, &n.right
+	for below != nil {
+		if below.Before(&n.Key) {
+			*toBefore, below.above = below, before
+			before, toBefore = below, &below.right
+			below = below.right
+		} else {
+			*toBehind, below.above = below, behind
+			behind, toBehind = below, &below.left
+			below = below.left
+		}
+	}
+	*toBefore, *toBehind = nil, nil
+	if t.Sums {
+		before.update(n)
+		behind.update(n)
+		n.update(nil)
+	}
+}
+
 // Remove removes a leaf of the tree.
 func (t *Tree[J]) Remove(n *Leaf[J]) {
-	t.Root = removeLeaf(t.Root, n)
+	to, above := &t.root, n.above
+	if above != nil {
+		to = above.toward(above.left == n)
+	}
+	a, b := n.left, n.right
+	for a != nil && b != nil {
+		if a.heap > b.heap {
+			*to, a.above = a, above
+			above, to = a, &a.right
+			a = a.right
+		} else {
+			*to, b.above = b, above
+			above, to = b, &b.left
+			b = b.left
+		}
+	}
+	if a == nil {
+		a = b
+	}
+	if *to = a; a != nil {
+		a.above = above
+	}
+	if t.Sums {
+		above.update(nil)
+	}
+	n.left, n.right, n.above = nil, nil, nil
 	t.Size--
 }
 
-// insert returns the treap t with n.
-func insert[J any](t, n *Leaf[J]) *Leaf[J] {
-	if t == nil {
-		return n
-	}
-	if n.heap > t.heap {
-		n.left, n.right = split(t, &n.Key)
-		n.update()
-		return n
-	}
-	if n.Before(&t.Key) {
-		t.left = insert(t.left, n)
-	} else {
-		t.right = insert(t.right, n)
-	}
-	t.update()
-	return t
-}
-
-// split divides a treap into the leaves before a key and the others.
-func split[J any](t *Leaf[J], k *Key) (before, behind *Leaf[J]) {
-	if t == nil {
-		return nil, nil
-	}
-	if t.Before(k) {
-		t.right, behind = split(t.right, k)
-		before = t
-	} else {
-		before, t.left = split(t.left, k)
-		behind = t
-	}
-	t.update()
-	return before, behind
-}
-
-// removeLeaf returns the treap t without n.
-func removeLeaf[J any](t, n *Leaf[J]) *Leaf[J] {
-	if t == n {
-		return join(t.left, t.right)
-	}
-	if n.Before(&t.Key) {
-		t.left = removeLeaf(t.left, n)
-	} else {
-		t.right = removeLeaf(t.right, n)
-	}
-	t.update()
-	return t
-}
-
-// join returns the treap of two treaps, the first of which is before the second.
-func join[J any](a, b *Leaf[J]) *Leaf[J] {
-	switch {
-	case a == nil:
-		return b
-	case b == nil:
-		return a
-	case a.heap > b.heap:
-		a.right = join(a.right, b)
-		a.update()
-		return a
-	}
-	b.left = join(a, b.left)
-	b.update()
-	return b
-}
-
-// update computes the aggregates of a leaf from those below.
-func (n *Leaf[J]) update() {
-	all := n.Own
-	if l := n.left; l != nil {
-		all.add(&l.all)
-	}
-	if r := n.right; r != nil {
-		all.add(&r.all)
-	}
-	n.all = all
-	if n.shortest != nil {
-		n.updateShortest()
-	}
-}
-
-func (t *Tally) add(more *Tally) {
-	t.Shapes |= more.Shapes
-	t.MinGPUs = min(t.MinGPUs, more.MinGPUs)
-	t.Held += more.Held
-}
-
-// updateShortest computes the shortest times from the leaves below.
-func (n *Leaf[J]) updateShortest() {
-	for i := range n.shortest {
-		n.shortest[i] = NoTime
-	}
-	n.shortest[SizeClass(int(n.Own.MinGPUs))] = n.time.Time
-	for _, below := range [2]*Leaf[J]{n.left, n.right} {
-		if below != nil {
-			for i := range n.shortest {
-				n.shortest[i] = min(n.shortest[i], below.shortest[i])
-			}
+// update computes the sums of a leaf and of those above it, up to a last one, which is left out.
+func (n *Leaf[J]) update(last *Leaf[J]) {
+	for ; n != last; n = n.above {
+		n.held, n.shortest = n.Own.Held, n.Own.Time
+		if l := n.left; l != nil {
+			n.held, n.shortest = n.held+l.held, min(n.shortest, l.shortest)
+		}
+		if r := n.right; r != nil {
+			n.held, n.shortest = n.held+r.held, min(n.shortest, r.shortest)
 		}
 	}
 }
@@ -202,16 +146,16 @@ func (n *Leaf[J]) heldGPUs() int {
 	if n == nil {
 		return 0
 	}
-	return int(n.all.Held)
+	return n.held
 }
 
 // HeldBehind returns the number of GPUs that the jobs at and behind a key have.
-func (n *Leaf[J]) HeldBehind(k *Key) (gpus int) {
-	for n != nil {
+func (t *Tree[J]) HeldBehind(k *Key) (gpus int) {
+	for n := t.root; n != nil; {
 		if n.Before(k) {
 			n = n.right
 		} else {
-			gpus += int(n.Own.Held) + n.right.heldGPUs()
+			gpus += n.Own.Held + n.right.heldGPUs()
 			n = n.left
 		}
 	}
@@ -220,78 +164,25 @@ func (n *Leaf[J]) HeldBehind(k *Key) (gpus int) {
 
 // LastHolding returns the last job that, together with all jobs behind it, has the given number of
 // GPUs; nil if all of them have fewer.
-func (n *Leaf[J]) LastHolding(gpus int) *Leaf[J] {
-	for n != nil {
+func (t *Tree[J]) LastHolding(gpus int) *Leaf[J] {
+	for n := t.root; n != nil; {
 		behind := n.right.heldGPUs()
 		switch {
 		case behind >= gpus:
 			n = n.right
-		case behind+int(n.Own.Held) >= gpus:
+		case behind+n.Own.Held >= gpus:
 			return n
 		default:
-			gpus -= behind + int(n.Own.Held)
+			gpus -= behind + n.Own.Held
 			n = n.left
 		}
 	}
 	return nil
 }
 
-// Filter selects jobs of the queue.
-type Filter struct {
-	Skip     uint64        // shapes that found no place
-	MaxGPUs  int           // the most GPUs that a job may need
-	Limited  bool          // jobs must not run longer than they may; of these times,
-	MaxTimes ShortestTimes // the largest by size class; negative if no job of the size may start
-}
-
-// MatchAll matches every job.
-var MatchAll = Filter{MaxGPUs: math.MaxInt}
-
-// mayMatchBelow reports whether a job at or below a leaf may match.
-func (n *Leaf[J]) mayMatchBelow(w *Filter) bool {
-	if !w.mayMatch(&n.all) {
-		return false
-	}
-	if !w.Limited {
-		return true
-	}
-	for i := range n.shortest {
-		if n.shortest[i] != NoTime && n.shortest[i] <= w.MaxTimes[i] {
-			return true
-		}
-	}
-	return false
-}
-
-// mayMatch reports whether one of the aggregated jobs may have an allowed shape and size.
-func (w *Filter) mayMatch(t *Tally) bool { return t.Shapes&^w.Skip != 0 && int(t.MinGPUs) <= w.MaxGPUs }
-
-// matches reports whether a leaf's own job matches.
-func (n *Leaf[J]) matches(w *Filter) bool {
-	return w.mayMatch(&n.Own) && (!w.Limited || n.time.Time <= *n.time.Longest)
-}
-
-// First returns the first leaf behind a key that matches the filter.
-func (n *Leaf[J]) First(after *Key, w *Filter) *Leaf[J] {
-	if n == nil || !n.mayMatchBelow(w) {
-		return nil
-	}
-	if after != nil && !after.Before(&n.Key) {
-		return n.right.First(after, w)
-	}
-	if found := n.left.First(after, w); found != nil {
-		return found
-	}
-	if n.matches(w) {
-		return n
-	}
-	return n.right.First(nil, w)
-}
-
 // LastBefore returns the last job before a key; the last of all if the key is nil.
-func (n *Leaf[J]) LastBefore(k *Key) *Leaf[J] {
-	var found *Leaf[J]
-	for n != nil {
+func (t *Tree[J]) LastBefore(k *Key) (found *Leaf[J]) {
+	for n := t.root; n != nil; {
 		if k == nil || n.Before(k) {
 			found, n = n, n.right
 		} else {
@@ -301,9 +192,21 @@ func (n *Leaf[J]) LastBefore(k *Key) *Leaf[J] {
 	return found
 }
 
+// firstAfter returns the first leaf behind a key.
+func (t *Tree[J]) firstAfter(k *Key) (found *Leaf[J]) {
+	for n := t.root; n != nil; {
+		if k.Before(&n.Key) {
+			found, n = n, n.left
+		} else {
+			n = n.right
+		}
+	}
+	return found
+}
+
 // Last returns the last job for which a condition holds that also holds for all jobs before it.
-func (n *Leaf[J]) Last(holds func(J) bool) (found *Leaf[J]) {
-	for n != nil {
+func (t *Tree[J]) Last(holds func(J) bool) (found *Leaf[J]) {
+	for n := t.root; n != nil; {
 		if holds(n.Job) {
 			found, n = n, n.right
 		} else {
@@ -313,9 +216,44 @@ func (n *Leaf[J]) Last(holds func(J) bool) (found *Leaf[J]) {
 	return found
 }
 
+// next returns the leaf behind n.
+func (n *Leaf[J]) next() *Leaf[J] {
+	if n.right != nil {
+		for n = n.right; n.left != nil; {
+			n = n.left
+		}
+		return n
+	}
+	for n.above != nil && n.above.right == n {
+		n = n.above
+	}
+	return n.above
+}
+
+// firstShort returns the first leaf at or below n, behind a key unless that is nil, whose job runs
+// no longer than it may. No job may run longer than most.
+func (n *Leaf[J]) firstShort(after *Key, most time.Duration) *Leaf[J] {
+	if n == nil || n.shortest > most {
+		return nil
+	}
+	if after != nil && !after.Before(&n.Key) {
+		return n.right.firstShort(after, most)
+	}
+	if found := n.left.firstShort(after, most); found != nil {
+		return found
+	}
+	if n.Own.Time <= *n.Own.Longest {
+		return n
+	}
+	return n.right.firstShort(nil, most)
+}
+
 // Each calls yield for each job in order, and reports whether none returned false.
-func (n *Leaf[J]) Each(yield func(J) bool) bool {
-	return n == nil || n.left.Each(yield) && yield(n.Job) && n.right.Each(yield)
+func (t *Tree[J]) Each(yield func(J) bool) bool { return t.root.each(yield) }
+
+// each is Each for the jobs at and below a leaf.
+func (n *Leaf[J]) each(yield func(J) bool) bool {
+	return n == nil || n.left.each(yield) && yield(n.Job) && n.right.each(yield)
 }
 
 // mixHash is a bijection without visible pattern (the finalizer of splitmix64).

@@ -11,99 +11,123 @@ import (
 // entry is a job of the reference, a sorted slice.
 type entry struct {
 	leaf    *Leaf[int]
-	own     Tally
-	left    time.Duration
+	need    Need
+	own     Content
 	longest time.Duration
 }
 
-// TestTree compares a tree in which random jobs come and go with a sorted slice.
-func TestTree(t *testing.T) {
-	draw := rand.New(rand.NewPCG(1, 0))
-	tree := Tree[int]{TrackTimes: true}
-	var all []*entry
-	for id := range 3000 {
-		if len(all) > 0 && draw.IntN(5) < 2 {
-			at := draw.IntN(len(all))
-			tree.Remove(all[at].leaf)
-			all = slices.Delete(all, at, at+1)
-		} else {
-			all = append(all, add(&tree, draw, id))
-			slices.SortFunc(all, func(a, b *entry) int {
-				return cmp.Or(cmp.Compare(a.leaf.Value, b.leaf.Value), cmp.Compare(a.leaf.ID, b.leaf.ID))
-			})
-		}
-		if tree.Size != len(all) {
-			t.Fatalf("%d jobs, want %d", tree.Size, len(all))
-		}
-		compareHeld(t, &tree, draw, all)
-		compareFirst(t, &tree, draw, all)
-	}
-}
-
-// add inserts a random job.
-func add(tree *Tree[int], draw *rand.Rand, id int) *entry {
+// newEntry returns a random job.
+func newEntry(draw *rand.Rand, id int) *entry {
 	e := &entry{
-		own:  Tally{Shapes: 1 << draw.IntN(4), MinGPUs: int32(1 + draw.IntN(8)), Held: int32(draw.IntN(5))},
-		left: time.Duration(draw.IntN(100)), longest: time.Duration(draw.IntN(100)),
+		leaf: new(Leaf[int]), need: Need{Shape: 1 << draw.IntN(4), MinGPUs: 1 + draw.IntN(8)},
+		longest: time.Duration(draw.IntN(100)),
 	}
-	k := Key{Value: float64(draw.IntN(20)), ID: int64(id)}
-	e.leaf = tree.Add(new(Leaf[int]), k, id, e.own, Remaining{e.left, &e.longest})
+	e.leaf.Key = Key{Value: float64(draw.IntN(20) - 10), At: time.Duration(draw.IntN(3)), ID: int64(id)}
+	e.own = Content{Held: draw.IntN(5), Time: time.Duration(draw.IntN(100)), Longest: &e.longest}
 	return e
 }
 
-// compareHeld compares what the jobs behind a random one hold, and the job before it.
+// compareEntries orders entries as a tree orders their jobs.
+func compareEntries(a, b *entry) int {
+	return cmp.Or(
+		cmp.Compare(a.leaf.Value, b.leaf.Value), cmp.Compare(a.leaf.At, b.leaf.At), cmp.Compare(a.leaf.ID, b.leaf.ID),
+	)
+}
+
+// comeAndGo lets random jobs come and go until there are many, then until there are none, and then
+// come again. It calls check after each step, with all that are there in order.
+func comeAndGo(draw *rand.Rand, add, remove func(*entry), check func([]*entry)) {
+	var all []*entry
+	for id := range 6000 {
+		if removals := []int{2, 4, 1}[id/2000]; len(all) > 0 && draw.IntN(5) < removals {
+			at := draw.IntN(len(all))
+			remove(all[at])
+			all = slices.Delete(all, at, at+1)
+		} else {
+			e := newEntry(draw, id)
+			at, _ := slices.BinarySearchFunc(all, e, compareEntries)
+			all = slices.Insert(all, at, e)
+			add(e)
+		}
+		check(all)
+	}
+}
+
+// TestTree compares a tree with a sorted slice.
+func TestTree(t *testing.T) {
+	draw := rand.New(rand.NewPCG(1, 0))
+	tree := Tree[int]{Sums: true}
+	comeAndGo(
+		draw,
+		func(e *entry) { tree.Add(e.leaf, e.leaf.Key, int(e.leaf.ID), e.own) },
+		func(e *entry) { tree.Remove(e.leaf) },
+		func(all []*entry) {
+			if tree.Size != len(all) {
+				t.Fatalf("%d jobs, want %d", tree.Size, len(all))
+			}
+			compareOrder(t, tree.Each, all)
+			compareHeld(t, &tree, draw, all)
+			compareLast(t, &tree, draw, all)
+		},
+	)
+}
+
+// compareOrder compares all jobs in order.
+func compareOrder(t *testing.T, each func(func(int) bool) bool, all []*entry) {
+	t.Helper()
+	at := 0
+	stopped := !each(func(job int) bool {
+		if job != int(all[at].leaf.ID) {
+			t.Fatalf("job %d is at %d, want %d", job, at, all[at].leaf.ID)
+		}
+		at++
+		return at < len(all)
+	})
+	if at != len(all) || stopped != (len(all) > 0) {
+		t.Fatalf("%d of %d jobs are listed; stopped: %v", at, len(all), stopped)
+	}
+}
+
+// compareHeld compares what the jobs behind a random one hold, and the jobs around it.
 func compareHeld(t *testing.T, tree *Tree[int], draw *rand.Rand, all []*entry) {
 	t.Helper()
 	if len(all) == 0 {
 		return
 	}
 	at := draw.IntN(len(all))
-	held := 0
+	k, held := &all[at].leaf.Key, 0
 	for _, e := range all[at:] {
-		held += int(e.own.Held)
+		held += e.own.Held
 	}
-	if got := tree.Root.HeldBehind(&all[at].leaf.Key); got != held {
-		t.Fatalf("%d GPUs are held behind job %d, want %d", got, all[at].leaf.Job, held)
+	if got := tree.HeldBehind(k); got != held {
+		t.Fatalf("%d GPUs are held behind job %d, want %d", got, k.ID, held)
 	}
-	if before := tree.Root.LastBefore(&all[at].leaf.Key); (before == nil) != (at == 0) || at > 0 && before != all[at-1].leaf {
-		t.Fatalf("before job %d is %v", all[at].leaf.Job, before)
+	if before := tree.LastBefore(k); (before == nil) != (at == 0) || at > 0 && before != all[at-1].leaf {
+		t.Fatalf("before job %d is %v", k.ID, before)
+	}
+	end := at+1 == len(all)
+	if after := tree.firstAfter(k); (after == nil) != end || !end && after != all[at+1].leaf {
+		t.Fatalf("behind job %d is %v", k.ID, after)
 	}
 	want := at
 	for held > 0 && all[want].own.Held == 0 {
 		want++
 	}
-	if got := tree.Root.LastHolding(held); held > 0 && got != all[want].leaf {
-		t.Fatalf("the last job with %d GPUs at and behind it is %v, want %d", held, got, all[want].leaf.Job)
+	if got := tree.LastHolding(held); held > 0 && got != all[want].leaf {
+		t.Fatalf("the last job with %d GPUs at and behind it is %v, want %d", held, got, all[want].leaf.ID)
 	}
 }
 
-// compareFirst compares the first job behind a random one that matches a random filter.
-func compareFirst(t *testing.T, tree *Tree[int], draw *rand.Rand, all []*entry) {
+// compareLast compares the last one of a random number of the first jobs.
+func compareLast(t *testing.T, tree *Tree[int], draw *rand.Rand, all []*entry) {
 	t.Helper()
-	w := MatchAll
-	w.Skip = uint64(draw.IntN(16))
-	if draw.IntN(2) == 0 {
-		w.MaxGPUs = draw.IntN(9)
+	part := draw.IntN(len(all) + 1)
+	inside := map[int]bool{}
+	for _, e := range all[:part] {
+		inside[int(e.leaf.ID)] = true
 	}
-	if w.Limited = draw.IntN(2) == 0; w.Limited {
-		for i := range w.MaxTimes {
-			w.MaxTimes[i] = 100
-		}
-	}
-	from, after := 0, (*Key)(nil)
-	if len(all) > 0 && draw.IntN(2) == 0 {
-		from = draw.IntN(len(all))
-		after = &all[from].leaf.Key
-		from++
-	}
-	var want *Leaf[int]
-	for _, e := range all[from:] {
-		if e.own.Shapes&^w.Skip != 0 && int(e.own.MinGPUs) <= w.MaxGPUs && (!w.Limited || e.left <= e.longest) {
-			want = e.leaf
-			break
-		}
-	}
-	if got := tree.Root.First(after, &w); got != want {
-		t.Fatalf("filter %+v: got %v, want %v", w, got, want)
+	got := tree.Last(func(job int) bool { return inside[job] })
+	if (got == nil) != (part == 0) || part > 0 && got != all[part-1].leaf {
+		t.Fatalf("the last of the first %d jobs is %v", part, got)
 	}
 }

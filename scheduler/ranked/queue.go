@@ -1,0 +1,155 @@
+package ranked
+
+import (
+	"math"
+	"math/bits"
+	"time"
+)
+
+// Need is what decides, of jobs that wait, whether they are worth looking at.
+type Need struct {
+	Shape   uint64 // the bit of its shape
+	MinGPUs int    // how many GPUs must be unused
+}
+
+// Queue is jobs that wait, in order. It has a lane for all jobs with the same need, so that the
+// first job of each, which is nearly all that is asked for, is known.
+type Queue[J any] struct {
+	Size       int
+	TrackTimes bool // the queue is searched for short jobs
+
+	needs []Need // of the lanes
+	lanes []*lane[J]
+}
+
+// lane is the jobs with the same need.
+type lane[J any] struct {
+	jobs  Tree[J]
+	first *Leaf[J] // of jobs
+}
+
+// Filter selects jobs of a queue.
+type Filter struct {
+	Skip     uint64        // shapes that found no place
+	MaxGPUs  int           // the most GPUs that a job may need
+	Limited  bool          // jobs must not run longer than they may; of these times,
+	MaxTimes ShortestTimes // the largest by size class; negative if no job of the size may start
+}
+
+// MatchAll matches every job.
+var MatchAll = Filter{MaxGPUs: math.MaxInt}
+
+// ShortestTimes is a time for each size class.
+type ShortestTimes [sizes]time.Duration
+
+// sizes is the number of size classes: 1 GPU, 2, up to 4, up to 8 and so on.
+const sizes = 8
+
+// SizeClass returns the class of a number of GPUs.
+func SizeClass(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1)))) }
+
+// Add inserts a job, in the memory of n, which must not be in a queue or a tree.
+func (q *Queue[J]) Add(n *Leaf[J], k Key, job J, need Need, own Content) *Leaf[J] {
+	l := q.laneOf(need)
+	l.jobs.Add(n, k, job, own)
+	n.lane = l
+	if l.first == nil || k.Before(&l.first.Key) {
+		l.first = n
+	}
+	q.Size++
+	return n
+}
+
+// laneOf returns the lane of a need, which it may have to create.
+func (q *Queue[J]) laneOf(need Need) *lane[J] {
+	for i := range q.needs {
+		if q.needs[i] == need {
+			return q.lanes[i]
+		}
+	}
+	l := &lane[J]{jobs: Tree[J]{Sums: q.TrackTimes}}
+	q.needs, q.lanes = append(q.needs, need), append(q.lanes, l)
+	return l
+}
+
+// Remove removes a leaf of the queue.
+func (q *Queue[J]) Remove(n *Leaf[J]) {
+	l := n.lane
+	if l.first == n {
+		l.first = n.next()
+	}
+	l.jobs.Remove(n)
+	n.lane = nil
+	q.Size--
+}
+
+// First returns the first leaf that matches a filter, behind a key unless that is nil.
+func (q *Queue[J]) First(after *Key, w *Filter) (first *Leaf[J]) {
+	for i, need := range q.needs {
+		found := q.lanes[i].first
+		if need.Shape&^w.Skip == 0 || need.MinGPUs > w.MaxGPUs || found == nil || first != nil && first.Before(&found.Key) {
+			continue
+		}
+		if w.Limited {
+			found = q.lanes[i].jobs.root.firstShort(after, w.MaxTimes[SizeClass(need.MinGPUs)])
+		} else if after != nil && !after.Before(&found.Key) {
+			found = q.lanes[i].jobs.firstAfter(after)
+		}
+		if found != nil && (first == nil || found.Before(&first.Key)) {
+			first = found
+		}
+	}
+	return first
+}
+
+// Each calls yield for each job in order, and reports whether none returned false.
+func (q *Queue[J]) Each(yield func(J) bool) bool {
+	m := merge[J]{}
+	for _, l := range q.lanes {
+		if l.first != nil {
+			m.heads = append(m.heads, l.first)
+		}
+	}
+	for i := len(m.heads)/2 - 1; i >= 0; i-- {
+		m.sink(i)
+	}
+	for len(m.heads) > 0 {
+		if !yield(m.heads[0].Job) {
+			return false
+		}
+		m.advance()
+	}
+	return true
+}
+
+// merge is a heap of the next leaves of several lanes.
+type merge[J any] struct{ heads []*Leaf[J] }
+
+// advance goes on to the leaf behind the first one.
+func (m *merge[J]) advance() {
+	if next := m.heads[0].next(); next != nil {
+		m.heads[0] = next
+	} else {
+		last := len(m.heads) - 1
+		m.heads[0] = m.heads[last]
+		m.heads = m.heads[:last]
+	}
+	m.sink(0)
+}
+
+// sink moves a head down until the heap is in order.
+func (m *merge[J]) sink(at int) {
+	for {
+		least := at
+		for below := 2*at + 1; below <= 2*at+2 && below < len(m.heads); below++ {
+			if m.heads[below].Before(&m.heads[least].Key) {
+				least = below
+			}
+		}
+		if least == at {
+			return
+		}
+		m.heads[at], m.heads[least] = m.heads[least], m.heads[at]
+		at = least
+	}
+}
