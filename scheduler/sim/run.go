@@ -105,7 +105,9 @@ type simulation struct {
 type state struct {
 	run      int32 // the current run; 0 if there is none
 	failures int32
-	gpus     int32 // of the run
+	gpus     int32         // of the run
+	share    int32         // of each of them, in thousandths
+	length   time.Duration // of the job
 }
 
 func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
@@ -133,6 +135,7 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 			return nil, err
 		}
 		s.arrivals[i] = int32(i)
+		s.states[i].share, s.states[i].length = int32(cmp.Or(jobs[i].Share, cluster.WholeGPU)), jobs[i].Length
 	}
 	slices.SortFunc(s.arrivals, func(a, b int32) int {
 		return cmp.Or(cmp.Compare(jobs[a].Submit, jobs[b].Submit), cmp.Compare(jobs[a].ID, jobs[b].ID))
@@ -191,6 +194,7 @@ func (s *simulation) step(at time.Duration) error {
 	}
 	s.stop(plan.Stops)
 	s.start(plan.Starts)
+	defer s.engine.Recycle(plan)
 	if len(s.events)+len(plan.Stops)+len(plan.Starts) == 0 {
 		s.futile++
 		return nil
@@ -224,17 +228,9 @@ func (s *simulation) freeGPUs(job int32) {
 		return
 	}
 	s.ends.remove(job)
-	s.busy -= int64(state.gpus) * s.share(job)
+	s.busy -= int64(state.gpus) * int64(state.share)
 	state.run, state.gpus = 0, 0
 	s.running--
-}
-
-// share returns a job's share of each GPU in thousandths.
-func (s *simulation) share(job int32) int64 {
-	if share := s.jobs[job].Share; share > 0 {
-		return int64(share)
-	}
-	return cluster.WholeGPU
 }
 
 // stop carries out the stops of a plan.
@@ -263,12 +259,12 @@ func (s *simulation) start(starts []scheduler.Start) {
 		job := s.index.of(start.Job)
 		state := &s.states[job]
 		state.run, state.gpus = int32(start.Run), int32(len(start.On))
-		s.busy += int64(state.gpus) * s.share(job)
+		s.busy += int64(state.gpus) * int64(state.share)
 		s.running++
 		s.rec.Started(int(job), s.now)
 		s.rec.Ran(int(job), s.now, start.On)
 		from := start.Ready + start.Load
-		end := runEnd{at: from + scheduler.Span(s.jobs[job].Length-start.Done, start.Speed), job: job, run: state.run}
+		end := runEnd{at: from + scheduler.Span(state.length-start.Done, start.Speed), job: job, run: state.run}
 		if at, fails := s.faults.failure(start.Job, start.Run, from); fails && at < end.at {
 			end.at, end.fails = at, true
 		}
