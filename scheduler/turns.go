@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/ranked"
+	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
 // Where more jobs want GPUs than there are, orders whose ranks grow let jobs take turns: nearly all
@@ -112,18 +113,49 @@ func (e turnTaking) takeTurn() bool {
 		return true
 	}
 	v := a.Subject
-	j, foreseen := e.successor(v)
-	if at, any := e.preemptTimers.Next(); !foreseen || any && at <= e.now {
-		v.preemptible = true
-		e.enqueue(v)
-		return false
+	if at, any := e.preemptTimers.Next(); any && at <= e.now {
+		return e.takeTurns(v)
 	}
-	if j != nil {
+	j, foreseen := e.successor(v, len(v.placement))
+	if j != nil && foreseen && (len(v.placement) == 1 || e.heldBehind(j) == 0) {
 		e.exchange(v, j)
 		return true
 	}
 	v.preemptible = true
 	e.enqueue(v)
+	return j == nil && foreseen && e.foreseeAll()
+}
+
+// takeTurns is takeTurn if the quanta of several jobs are over, of which v is the first.
+func (e turnTaking) takeTurns(v *Job) bool {
+	for ok := true; ok; {
+		v.preemptible = true
+		e.enqueue(v)
+		var next timers.Timer[*Job]
+		next, ok = e.preemptTimers.PopDue(e.now)
+		v = next.Subject
+	}
+	s := e.groups[0].series[0]
+	for len(e.groups[0].series) < 2 {
+		last := s.jobs.LastBefore(nil)
+		if last == nil {
+			break
+		}
+		j, foreseen := e.successor(last.Job, 0)
+		if !foreseen {
+			return false
+		}
+		if j == nil {
+			break
+		}
+		e.exchange(last.Job, j)
+	}
+	return !e.anyRoom() && e.foreseeAll()
+}
+
+// foreseeAll computes again what depends on which running jobs are preemptible, and reports whether
+// jobs still take turns.
+func (e turnTaking) foreseeAll() bool {
 	for i := range e.blocked {
 		e.blocked[i].foreseen = false
 	}
@@ -131,9 +163,10 @@ func (e turnTaking) takeTurn() bool {
 	return len(e.groups[0].series) < 2
 }
 
-// successor returns which waiting job gets just the GPUs of a running one whose quantum is over;
-// nil if it keeps them. foreseen is false if something else may happen.
-func (e turnTaking) successor(v *Job) (j *Job, foreseen bool) {
+// successor returns which waiting job gets just the GPUs of a running one that is preempted first;
+// nil if it keeps them. More is how many GPUs it has, unless the series counts them. foreseen is
+// false if something else may happen.
+func (e turnTaking) successor(v *Job, more int) (j *Job, foreseen bool) {
 	has, rank := len(v.placement), v.rankAt(e.now)
 	for i := range e.blocked {
 		b := &e.blocked[i]
@@ -141,13 +174,13 @@ func (e turnTaking) successor(v *Job) (j *Job, foreseen bool) {
 			return nil, true
 		}
 		if has < b.gpus {
-			if e.heldBehind(b.Job)+has >= b.gpus {
+			if e.heldBehind(b.Job)+more >= b.gpus {
 				return nil, false
 			}
 			continue
 		}
 		return b.Job, has == b.gpus && v.facts.Share == wholeGPU && e.free.allUsable(v.placement) &&
-			e.free.classes[0].suits(b.Job) && (has == 1 || e.heldBehind(b.Job) == 0)
+			e.free.classes[0].suits(b.Job)
 	}
 	return nil, true
 }
