@@ -58,12 +58,17 @@ func CallerOf(ctx context.Context) (Caller, error) {
 	return Caller{}, fmt.Errorf("%w: the caller is unknown", ErrNotPermitted)
 }
 
-// checkAlive returns an error if the caller's process is known to have ended.
+// checkAlive returns an error if the caller's process is known to have ended, also if it is a
+// zombie.
 func (a Caller) checkAlive() error {
 	if a.Process.PID == 0 || a.unidentified != nil { // see CheckVisible and Identified
 		return nil
 	}
-	if err := a.Process.Check(); err != nil {
+	err := a.Process.Check()
+	if _, zombie := a.Process.Zombie(); zombie && err == nil {
+		err = fmt.Errorf("%w: pid %d", proc.ErrGone, a.Process.PID)
+	}
+	if err != nil {
 		return fmt.Errorf("%w: the caller: %w", ErrNotPermitted, err)
 	}
 	return nil

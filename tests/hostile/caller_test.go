@@ -27,46 +27,58 @@ func TestDeadCaller(t *testing.T) {
 }
 
 // TestCallerEndsAfterHandshake: a process connects, and its child shakes hands on the connection
-// and gets an answer. Then the process ends, and the child asks again: at once, or when another
-// user's process has got the pid.
+// and gets an answer. Then the process ends, and the child asks again: at once, while the process is
+// a zombie, or when another user's process has got the pid.
 func TestCallerEndsAfterHandshake(t *testing.T) {
-	for name, recycled := range map[string]bool{"ended": false, "recycled": true} {
-		t.Run(name, func(t *testing.T) {
+	for _, how := range []string{reaped, zombie, "recycled"} {
+		t.Run(how, func(t *testing.T) {
 			a, b, d := alice(t), bob(t), start(t)
 			attack := b.intruder(d, "ask-leave", b.file("leave"), b.file("go"))
+			if how == zombie {
+				neglect(attack)
+			}
 			said := &lines{}
 			attack.Stdout = said
-			left, done := startAttack(t, attack)
-			waitFor(t, "there is a first answer", func() bool { return strings.Contains(strings.Join(said.all(), ""), "first:") })
+			text := func() string { return strings.Join(said.all(), "") }
+			left := background(t, attack).Process.Pid
+			waitFor(t, "there is a first answer", func() bool { return strings.Contains(text(), "first:") })
+			if how == zombie {
+				left = harness.OnlyChild(t, left)
+			}
+			caller, err := proc.Of(left)
+			if err != nil {
+				t.Fatal(err)
+			}
 			b.write("leave")
-			waitFor(t, "the caller has ended", func() bool { _, err := proc.Of(left); return err != nil })
-			if recycled {
+			waitEnd(t, caller)
+			if how == "recycled" {
 				a.givePID(left)
 			}
 			b.write("go")
-			if err := <-done; err != nil {
-				t.Fatal(err)
+			waitFor(t, "there is a second answer", func() bool { return strings.Contains(text(), "second:") })
+			if !strings.Contains(text(), "first: <nil>") {
+				t.Errorf("while the caller lives: %q, want an answer", text())
 			}
-			text := strings.Join(said.all(), "")
-			if !strings.Contains(text, "first: <nil>") {
-				t.Errorf("while the caller lives: %q, want an answer", text)
-			}
-			if !strings.Contains(text, "second:") || strings.Contains(text, "second: <nil>") {
-				t.Errorf("after its end: %q, want an error", text)
+			if strings.Contains(text(), "second: <nil>") {
+				t.Errorf("after its end: %q, want an error", text())
 			}
 		})
 	}
 }
 
-// startAttack starts a command. done gets its end, with that of its children that have its output.
-func startAttack(t *testing.T, attack *exec.Cmd) (pid int, done <-chan error) {
+// neglect makes a command run as the child of a process that never asks how it ended.
+func neglect(command *exec.Cmd) {
+	command.Args = append([]string{"sh", "-c", `"$@" & exec sleep 100000`, "sh", command.Path}, command.Args[1:]...)
+	command.Path = "/bin/sh"
+}
+
+// waitEnd waits until a process has ended, or is a zombie.
+func waitEnd(t *testing.T, id proc.Identity) {
 	t.Helper()
-	if err := attack.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ended := make(chan error, 1)
-	go func() { ended <- attack.Wait() }()
-	return attack.Process.Pid, ended
+	waitFor(t, "the process has ended", func() bool {
+		_, zombie := id.Zombie()
+		return zombie || id.Gone()
+	})
 }
 
 // write makes an empty file in the home directory.

@@ -93,10 +93,12 @@ func run(t *testing.T, command *exec.Cmd) (string, error) {
 	return said.String(), err
 }
 
-// background starts a command and kills it at the end of the test.
+// background starts a command and kills it at the end of the test. Children of it that have its
+// output may live on: as long as a container, for example, which ends after this.
 func background(t *testing.T, command *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	command.Stderr = os.Stderr
+	command.WaitDelay = time.Second
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}

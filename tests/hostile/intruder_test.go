@@ -28,17 +28,19 @@ const intruderVariable = "PHOS_HOSTILE_INTRUDER"
 
 // acts are what an intruder does. It prints what it finds out.
 var acts = map[string]func(arguments []string) error{
-	"restore-with":    restoreWith,
-	"connect-leave":   connectAndLeave,
-	"use-connection":  useConnection,
-	"outlive-caller":  outliveCaller,
-	"ask-leave":       askAndLeave,
-	"connect-wait":    connectAndWait,
-	"restore-leave":   restoreAndLeave,
-	"silent-restores": silentRestores,
-	"sticky-files":    stickyFiles,
-	"large-headers":   largeHeaders,
-	"many-pids":       manyPids,
+	"restore-with":     restoreWith,
+	"connect-leave":    connectAndLeave,
+	"use-connection":   useConnection,
+	"outlive-caller":   outliveCaller,
+	"ask-leave":        askAndLeave,
+	"connect-wait":     connectAndWait,
+	"restore-leave":    restoreAndLeave,
+	"restore-desert":   restoreAndDesert,
+	"restore-deserted": restoreDeserted,
+	"silent-restores":  silentRestores,
+	"sticky-files":     stickyFiles,
+	"large-headers":    largeHeaders,
+	"many-pids":        manyPids,
 }
 
 func TestMain(m *testing.M) {
@@ -208,11 +210,18 @@ func restoreOn(ctx context.Context, client api.DaemonClient, token []byte) error
 		fmt.Println("restore: ", err)
 		return nil
 	}
-	begin := &api.RestoreBegin{Files: token, Detach: true, NewPids: true}
+	return followRestore(stream, &api.RestoreBegin{Files: token, Detach: true, NewPids: true})
+}
+
+// followRestore begins a restore and prints what comes of it.
+func followRestore(stream api.Daemon_RestoreClient, begin *api.RestoreBegin) error {
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
 	for {
 		event, err := stream.Recv()
-		if err != nil {
+		if errors.Is(err, io.EOF) {
+			err = nil
+		}
+		if event == nil {
 			fmt.Println("restore: ", err)
 			return nil
 		}
