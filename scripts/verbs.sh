@@ -96,10 +96,22 @@ install_texts() {
 	local page
 	install -d "$share/man/man"{1,5,8} "$share/bash-completion/completions" "$share/zsh/site-functions" "$share/fish/vendor_completions.d"
 	"$cli" man >"$share/man/man1/pos_cli.1"
+	echo ".so man1/pos_cli.1" >"$share/man/man1/phos.1"
 	for page in phosd.8 phosd.toml.5 pos.yaml.5; do "$cli" man "$page" >"$share/man/man${page##*.}/$page"; done
+	manual_page "$1/bin/phos-controller" 'controller of a cluster' >"$share/man/man8/phos-controller.8"
+	manual_page "$1/bin/phos-agent" 'makes this machine a node of a cluster' >"$share/man/man8/phos-agent.8"
 	"$cli" completion bash >"$share/bash-completion/completions/pos_cli"
 	"$cli" completion zsh >"$share/zsh/site-functions/_pos_cli"
 	"$cli" completion fish >"$share/fish/vendor_completions.d/pos_cli.fish"
+}
+
+# manual_page PROGRAM WHAT: a manual page for administrators, of what the program says of itself.
+manual_page() {
+	local name
+	name=$(basename "$1")
+	printf '.TH %s 8 "" "" "phos"\n.SH NAME\n%s \\- %s\n.SH DESCRIPTION\n.nf\n' "${name^^}" "$name" "$2"
+	"$1" --help 2>&1 | sed 's/\\/\\e/g; s/-/\\-/g; s/^[.'"'"']/\\\&&/'
+	printf '.fi\n.SH SEE ALSO\n.BR pos_cli (1),\n.BR phosd (8)\n'
 }
 
 # install_units WHERE PREFIX: for systemd, which looks in /usr/local and in /usr. They do nothing
@@ -143,7 +155,8 @@ uninstall_tree() {
 	rm -rf "$prefix/lib/phos"
 	rm -f "$prefix/bin/phos" "$prefix/lib/systemd/system/phos-controller.service" \
 		"$prefix/lib/systemd/system/phos-agent.service"
-	rm -f "$prefix/bin/phos-controller" "$prefix/bin/phos-agent"
+	rm -f "$prefix/bin/phos-controller" "$prefix/bin/phos-agent" "$prefix/share/man/man1/phos.1" \
+		"$prefix/share/man/man8/phos-controller.8" "$prefix/share/man/man8/phos-agent.8"
 	rm -f "$prefix/bin/pos_cli" "$prefix/bin/phosd" "$prefix/share/man/man1/pos_cli.1" \
 		"$prefix/share/man/man5/phosd.toml.5" "$prefix/share/man/man5/pos.yaml.5" "$prefix/share/man/man8/phosd.8" \
 		"$prefix/share/bash-completion/completions/pos_cli" "$prefix/share/zsh/site-functions/_pos_cli" \

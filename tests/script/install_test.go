@@ -40,7 +40,8 @@ func TestInstall(t *testing.T) {
 	install("install_tree") // a second time, as for an update
 	for _, file := range []string{
 		"lib/phos/current/libphos.so", "lib/phos/current/libcuda.so.1", "lib/phos/current/libnvidia-ml.so.1",
-		"share/man/man1/pos_cli.1", "share/man/man5/phosd.toml.5", "share/man/man5/pos.yaml.5", "share/man/man8/phosd.8",
+		"share/man/man1/pos_cli.1", "share/man/man1/phos.1", "share/man/man8/phos-controller.8",
+		"share/man/man8/phos-agent.8", "share/man/man5/phosd.toml.5", "share/man/man5/pos.yaml.5", "share/man/man8/phosd.8",
 		"share/bash-completion/completions/pos_cli", "lib/systemd/system/phosd.service",
 		"lib/systemd/system/phos-controller.service", "lib/systemd/system/phos-agent.service", "bin/phos",
 	} {
