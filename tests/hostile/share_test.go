@@ -63,6 +63,7 @@ type statusOf struct {
 	State      string `json:"state"`
 	Checkpoint struct {
 		Generation *uint64 `json:"generation"`
+		Dir        string  `json:"dir"`
 		Running    bool    `json:"running"`
 		Error      string  `json:"error"`
 	} `json:"checkpoint"`

@@ -43,18 +43,20 @@ func (c *Checkpoints) openLife() error {
 // RunRetention removes images of ended programs until Options.Life ends.
 func (c *Checkpoints) RunRetention() { c.images.Run() }
 
-// wanted reports whether an image of a user must stay, whatever its age and size.
+// wanted reports whether an image of a user must stay, whatever its age and size. What other users
+// do does not count: a directory that they have handed off may have any path, because they choose
+// the names in a mount namespace of their own.
 func (c *Checkpoints) wanted(uid uint32, path string) bool {
-	if c.boot.Wanted(path) || c.prepared.holds(path) || c.restoring.has(path) {
+	if c.boot.Wanted(path) || c.prepared.holds(uid, path) || c.restoring.has(uid, path) {
 		return true
 	}
 	for _, s := range c.sessions.All() {
-		if last := s.Checkpoint(); last != nil && last.Dir == path {
-			return true
-		}
 		record := s.Record()
+		if record.Owner.UID != uid {
+			continue
+		}
 		own := policy.Program{PID: s.PID(), Started: record.Started}
-		if record.Owner.UID == uid && strings.HasSuffix(path, own.NameEnd()) {
+		if last := s.Checkpoint(); last != nil && last.Dir == path || strings.HasSuffix(path, own.NameEnd()) {
 			return true
 		}
 	}
@@ -80,31 +82,38 @@ func (c *Checkpoints) removeEmpty(f family, dir imageDirectory) {
 // pathSet counts uses of paths.
 type pathSet struct {
 	mu   sync.Mutex // guards uses
-	uses map[string]int
+	uses map[pathUse]int
+}
+
+// pathUse is a path that a user has in use.
+type pathUse struct {
+	uid  uint32
+	path string
 }
 
 // add counts a use until remove is called.
-func (p *pathSet) add(path string) (remove func()) {
+func (p *pathSet) add(uid uint32, path string) (remove func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.uses == nil {
-		p.uses = make(map[string]int)
+		p.uses = make(map[pathUse]int)
 	}
-	p.uses[path]++
+	use := pathUse{uid, path}
+	p.uses[use]++
 	return func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.uses[path]--; p.uses[path] == 0 {
-			delete(p.uses, path)
+		if p.uses[use]--; p.uses[use] == 0 {
+			delete(p.uses, use)
 		}
 	}
 }
 
-// has reports whether a path is in use.
-func (p *pathSet) has(path string) bool {
+// has reports whether a user, or root, has a path in use.
+func (p *pathSet) has(uid uint32, path string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.uses[path] > 0
+	return p.uses[pathUse{uid, path}] > 0 || p.uses[pathUse{0, path}] > 0
 }
 
 // stoppingTimeout is how long systemd may take to say whether the machine is being stopped.

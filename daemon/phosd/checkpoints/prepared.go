@@ -59,12 +59,12 @@ func (p *preparedImages) has(key preparedKey) bool {
 	return p.ready[key] != nil
 }
 
-// holds reports whether an image in a directory is prepared.
-func (p *preparedImages) holds(dir string) bool {
+// holds reports whether an image in a directory is prepared for a user, or for root.
+func (p *preparedImages) holds(uid uint32, dir string) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	for _, each := range p.ready {
-		if each.dir == dir {
+	for key, each := range p.ready {
+		if each.dir == dir && (key.uid == uid || key.uid == 0) {
 			return true
 		}
 	}
@@ -193,7 +193,7 @@ func (c *Checkpoints) Prepare(
 		image.Close()
 		return nil, err
 	}
-	defer c.restoring.add(pathOf(directory))()
+	defer c.restoring.add(caller.UID, pathOf(directory))()
 	begun, key := time.Now(), keyOf(image, caller, root)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

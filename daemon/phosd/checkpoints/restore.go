@@ -82,7 +82,7 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	begun := time.Now()
 	r := &restore{Checkpoints: c, RestoreRequest: request}
 	if !request.Begin.GetStream() {
-		defer c.restoring.add(pathOf(request.Files[0]))()
+		defer c.restoring.add(request.Caller.UID, pathOf(request.Files[0]))()
 	}
 	result, err := r.run(ctx)
 	if r.origin.Dir != "" {
