@@ -33,7 +33,8 @@ const (
 )
 
 // Error formats an error for people. Values in quotes, paths and long words are shortened: they may
-// come from a file or a command line of any size.
+// come from a file or a command line of any size. What could control a terminal is replaced: names
+// of files and of processes may come from another user.
 func Error(err error) string {
 	text := shorten(err, maxQuoted, maxWord)
 	if utf8.RuneCountInString(text) > enough {
@@ -41,7 +42,7 @@ func Error(err error) string {
 	}
 	lines := strings.Split(text, "\n")
 	for i, line := range lines {
-		lines[i] = middle(line, maxErrorLine)
+		lines[i] = middle(Printable(line), maxErrorLine)
 	}
 	return strings.Join(lines, "\n")
 }

@@ -121,7 +121,7 @@ func newRowView(m *image.Manifest) rowView {
 func (v *listView) table(out Output) error {
 	to := out.table()
 	if len(v.Generations) == 0 {
-		fmt.Fprintf(to, "%s: the image has no generation yet\n", v.Dir)
+		fmt.Fprintf(to, "%s: the image has no generation yet\n", humanize.Printable(v.Dir))
 		return to.Flush()
 	}
 	fmt.Fprintf(to, "GENERATION\tCREATED\tAGE\tPROGRAM\tPROCESSES\tUSER\tGPU\tCPU\tWRITTEN\tSHARED\tPAUSE\tSTATE\n")
@@ -151,7 +151,7 @@ func (v *listView) table(out Output) error {
 	}
 	fmt.Fprintf(to, "\n%s: %s, %s on the disk", v.Dir, humanize.Count(v.Packs, "pack", "packs"), humanize.Bytes(v.Bytes))
 	if v.NeededBytes == nil {
-		fmt.Fprintf(to, "; data is missing or damaged: pos_cli image verify %s\n", v.Dir)
+		fmt.Fprintf(to, "; data is missing or damaged: pos_cli image verify %s\n", humanize.Printable(v.Dir))
 	} else if *v.NeededBytes > v.Bytes {
 		// Files with holes, as after a sparse copy.
 		fmt.Fprintf(to, "; the generations have %s, part of it in holes of files\n", humanize.Bytes(*v.NeededBytes))

@@ -51,7 +51,7 @@ func Show(out Output, path string, n uint64) error {
 		})
 	}
 	to := out.table()
-	fmt.Fprintf(to, "generation %d of %s\n\n", g.number, path)
+	fmt.Fprintf(to, "generation %d of %s\n\n", g.number, humanize.Printable(path))
 	showGeneral(to, g)
 	showProcesses(to, g.manifest)
 	showEndpoints(to, g.manifest.Endpoints)

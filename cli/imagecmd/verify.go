@@ -121,7 +121,7 @@ func (v *verifyView) text(out Output) error {
 	}
 	var text strings.Builder
 	for _, file := range slices.Sorted(maps.Keys(byFile)) {
-		fmt.Fprintf(&text, "%s/%s\n", v.Dir, humanize.Printable(file))
+		fmt.Fprintf(&text, "%s/%s\n", humanize.Printable(v.Dir), humanize.Printable(file))
 		touched := map[uint64][]string{}
 		for i, problem := range byFile[file] {
 			if i < maxPerFile {

@@ -296,7 +296,7 @@ func followDump(
 		case event.GetDone() != nil:
 			return event.GetDone(), nil
 		case options.asJSON && event.GetNotice() != "":
-			options.notices = append(options.notices, event.GetNotice())
+			options.notices = append(options.notices, humanize.Printable(event.GetNotice()))
 		case options.asJSON:
 		case event.GetStep() != nil:
 			step := event.GetStep()

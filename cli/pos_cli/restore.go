@@ -348,13 +348,13 @@ func (v *follower) follow(ctx context.Context) (err error) {
 		case event.GetEnded() != nil:
 			return v.exit(syscall.WaitStatus(uint32(event.GetEnded().GetStatus())))
 		case v.asJSON && event.GetNotice() != "":
-			v.view.Notices = append(v.view.Notices, event.GetNotice())
+			v.view.Notices = append(v.view.Notices, humanize.Printable(event.GetNotice()))
 		case v.asJSON:
 		case v.pid == 0:
 			showRestore(v.bar, event)
 		case event.GetNotice() != "":
 			// The terminal may be in raw mode.
-			fmt.Fprintf(v.to.Err, "\rpos_cli: %s\r\n", event.GetNotice())
+			fmt.Fprintf(v.to.Err, "\rpos_cli: %s\r\n", humanize.Printable(event.GetNotice()))
 		}
 	}
 }

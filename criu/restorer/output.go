@@ -5,10 +5,10 @@ import (
 	"io"
 	"log/slog"
 	"os"
-	"strings"
 	"sync"
 	"time"
-	"unicode"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Bounds of what a tree without a reader may write to phosd's log. The log belongs to the
@@ -66,23 +66,9 @@ func newOutput(to *os.File, asJSON bool, root int, uid uint32) *output {
 func logOf(to io.Writer, asJSON bool, root int, uid uint32) *slog.Logger {
 	var handler slog.Handler = slog.NewTextHandler(to, nil)
 	if asJSON {
-		handler = slog.NewJSONHandler(to, &slog.HandlerOptions{ReplaceAttr: escapeControls})
+		handler = slog.NewJSONHandler(to, &slog.HandlerOptions{ReplaceAttr: words.EscapeControls})
 	}
 	return slog.New(handler).With("pid", root, "uid", uid)
-}
-
-// escapeControls replaces the control characters that JSON does not escape: U+007F to U+009F. Some
-// terminals obey them.
-func escapeControls(_ []string, a slog.Attr) slog.Attr {
-	if a.Value.Kind() == slog.KindString {
-		a.Value = slog.StringValue(strings.Map(func(r rune) rune {
-			if r >= 0x7f && unicode.IsControl(r) {
-				return unicode.ReplacementChar
-			}
-			return r
-		}, a.Value.String()))
-	}
-	return a
 }
 
 // copyAll reads until the end. It reads on when nothing more is written: the program must not

@@ -3,6 +3,8 @@ package config
 import (
 	"io"
 	"log/slog"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Values of Log.Format.
@@ -26,6 +28,7 @@ func (l Log) Handler(to io.Writer) slog.Handler { return l.HandlerAt(to, l.Thres
 func (l Log) HandlerAt(to io.Writer, level slog.Leveler) slog.Handler {
 	options := slog.HandlerOptions{Level: level}
 	if l.Format == LogJSON {
+		options.ReplaceAttr = words.EscapeControls // the other form quotes them
 		return slog.NewJSONHandler(to, &options)
 	}
 	return slog.NewTextHandler(to, &options)

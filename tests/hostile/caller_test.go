@@ -27,8 +27,8 @@ func TestDeadCaller(t *testing.T) {
 }
 
 // TestCallerEndsAfterHandshake: a process connects, and its child shakes hands on the connection
-// and gets an answer. Then the process ends, and the child asks again: at once, while the process is
-// a zombie, or when another user's process has got the pid.
+// and gets an answer. Then the process ends, and the child asks again: at once, while the process
+// is a zombie, or when another user's process has got the pid.
 func TestCallerEndsAfterHandshake(t *testing.T) {
 	for _, how := range []string{reaped, zombie, "recycled"} {
 		t.Run(how, func(t *testing.T) {

@@ -201,7 +201,8 @@ func (s *desertion) proceed() {
 	}
 }
 
-// end ends the process that has connected, and its child goes on; or all processes of the container.
+// end ends the process that has connected, and its child goes on; or all processes of the
+// container.
 func (s *desertion) end(how string) {
 	s.t.Helper()
 	if how == inContainer {

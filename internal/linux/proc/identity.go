@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"strings"
+	"unicode"
 
 	"golang.org/x/sys/unix"
 )
@@ -60,16 +61,17 @@ func (id Identity) Executable() (string, error) {
 	return strings.TrimSuffix(path, " (deleted)"), err
 }
 
-// Name returns the kernel's name of the process: at most 15 bytes.
+// Name returns the kernel's name of the process: at most 15 bytes. The process chooses it; control
+// characters are replaced.
 func (id Identity) Name() string {
 	name, err := os.ReadFile(fmt.Sprintf("/proc/%d/comm", id.PID))
 	if err != nil {
 		return ""
 	}
-	return string(bytes.TrimSpace(name))
+	return oneLine(string(bytes.TrimSpace(name)))
 }
 
-// Command returns the command line, truncated to limit bytes.
+// Command returns the command line, truncated to limit bytes. Control characters are replaced.
 func (id Identity) Command(limit int) string {
 	line, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", id.PID))
 	if err != nil || len(line) == 0 {
@@ -79,7 +81,17 @@ func (id Identity) Command(limit int) string {
 	if len(line) > limit {
 		line = line[:limit]
 	}
-	return strings.ToValidUTF8(string(line), "?")
+	return oneLine(string(line))
+}
+
+// oneLine replaces what is not text, and what would begin a line or control a terminal.
+func oneLine(text string) string {
+	return strings.Map(func(r rune) rune {
+		if unicode.IsControl(r) {
+			return '?'
+		}
+		return r
+	}, strings.ToValidUTF8(text, "?"))
 }
 
 // Arguments returns the command line as words; nil if it is not known. A program may have replaced
