@@ -244,9 +244,27 @@ func (d *Daemon) Serve(ctx context.Context) error {
 	err = listener.Close()
 	stopServer(server)
 	running.Wait()
-	mux.Wait()
+	if !waitAtMost(endTime, mux.Wait) {
+		d.log.Warn("connections are still being served or closed; phosd ends without them")
+	}
 	d.log.Info("phosd stopped", "programs left running", d.sessions.Count())
 	return errors.Join(err, closeMetrics())
+}
+
+// endTime is how long phosd waits, when it ends, for connections. To close one may block for as
+// long as its user wants, because a user sends files with it.
+const endTime = 10 * time.Second
+
+// waitAtMost calls a function that waits, and reports whether it has returned in time.
+func waitAtMost(limit time.Duration, wait func()) bool {
+	done := make(chan struct{})
+	go func() { defer close(done); wait() }()
+	select {
+	case <-done:
+		return true
+	case <-time.After(limit):
+		return false
+	}
 }
 
 // stopServer waits a moment for requests in flight. The request that stops phosd is one of them.

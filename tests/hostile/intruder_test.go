@@ -39,6 +39,7 @@ var acts = map[string]func(arguments []string) error{
 	"restore-deserted": restoreDeserted,
 	"silent-restores":  silentRestores,
 	"sticky-files":     stickyFiles,
+	"leave-sticky":     leaveSticky,
 	"large-headers":    largeHeaders,
 	"many-pids":        manyPids,
 }

@@ -16,6 +16,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // sticky returns a file of which the close blocks as long as its owner wants: a TCP socket with
@@ -64,20 +65,26 @@ func stickyFiles([]string) error {
 	select {}
 }
 
+// stick hands off files that cannot be closed, more than phosd keeps for a user.
+func (u *user) stick(d *harness.Daemon) {
+	u.t.Helper()
+	attack := u.intruder(d, "sticky-files")
+	said := &lines{}
+	attack.Stdout = said
+	background(u.t, attack)
+	waitFor(u.t, "all files are handed off or refused", func() bool {
+		all := said.all()
+		return len(all) > 0 && all[len(all)-1] == "done\n"
+	})
+}
+
 // TestBlockingFiles: bob hands off files that cannot be closed, more than phosd keeps for a user.
 // Alice's files are accepted.
 func TestBlockingFiles(t *testing.T) {
 	a, b := alice(t), bob(t)
 	d := start(t)
 	program := a.programIn(d, "program", "", onGPU+"ready()")
-	attack := b.intruder(d, "sticky-files")
-	said := &lines{}
-	attack.Stdout = said
-	background(t, attack)
-	waitFor(t, "all files are handed off or refused", func() bool {
-		all := said.all()
-		return len(all) > 0 && all[len(all)-1] == "done\n"
-	})
+	b.stick(d)
 	a.mustCLI(d, "--pre-dump", "--dir", a.file("image"), "--pid", pid(program))
 }
 
