@@ -150,11 +150,7 @@ func newDesertion(t *testing.T, step, ends string) *desertion {
 	t.Helper()
 	s := &desertion{t: t, b: bob(t), d: start(t), c: newContainer(t), said: &lines{}}
 	s.proceedAt = filepath.Join(t.TempDir(), "go")
-	t.Cleanup(func() { // what should not have been restored
-		for _, program := range s.d.Status().GetPrograms() {
-			_ = unix.Kill(int(program.GetPid()), unix.SIGKILL)
-		}
-	})
+	t.Cleanup(func() { killRestored(s.d) }) // what should not have been restored
 	program, image, when := s.b.programIn(s.d, "program", "", deserted), s.b.file("image"), "late"
 	s.b.mustCLI(s.d, "--dump", "--dir", image, "--pid", pid(program))
 	if step != "" {

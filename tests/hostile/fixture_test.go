@@ -151,6 +151,13 @@ func waitFor(t *testing.T, what string, holds func() bool) {
 	}
 }
 
+// killRestored kills the programs that run, as a detached one does after the test.
+func killRestored(d *harness.Daemon) {
+	for _, program := range d.Status().GetPrograms() {
+		_ = syscall.Kill(int(program.GetPid()), syscall.SIGKILL)
+	}
+}
+
 // exists reports whether a file exists.
 func exists(path string) bool {
 	_, err := os.Lstat(path)

@@ -641,4 +641,5 @@ func TestFileShare(t *testing.T) {
 	}
 	b.mustFail(d, []string{"--restore", "--detach", "--dir", b.file("image")}, "users.files", "may have 3")
 	a.mustCLI(d, "--restore", "--detach", "--dir", a.file("image"))
+	killRestored(d)
 }

@@ -64,7 +64,5 @@ func TestTrapsInImages(t *testing.T) {
 	if text := b.mustCLI(d, "--restore", "--detach", "--dir", image); !strings.Contains(text, "runs again") {
 		t.Errorf("afterwards: %q", text)
 	}
-	for _, program := range d.Status().GetPrograms() {
-		_ = unix.Kill(int(program.GetPid()), unix.SIGKILL)
-	}
+	killRestored(d)
 }
