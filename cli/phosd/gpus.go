@@ -41,6 +41,9 @@ func choose(gpus config.GPUs, log *slog.Logger) (choice, error) {
 		return choice{offer: named}, err
 	}
 	if gpus.Offer != "auto" {
+		if blankGPUs(gpus.Offer) {
+			log.Warn("blank GPUs serve: they take machine code and compute nothing, so believe no result")
+		}
 		return choice{offer: gpus.Offer}, nil
 	}
 	devices, err := probe(gpus.Driver)
@@ -76,7 +79,10 @@ func substitute(err error, hardware []string, log *slog.Logger) choice {
 // serves says what phosd serves, for the command that started it.
 func (c choice) serves(devices []gpu.DeviceInfo) string {
 	kind := "GPU"
-	if softGPUs(c.offer) {
+	switch {
+	case blankGPUs(c.offer):
+		kind = "blank GPU"
+	case softGPUs(c.offer):
 		kind = "software GPU"
 	}
 	text := fmt.Sprintf("%d %s", len(devices), kind)
@@ -89,6 +95,8 @@ func (c choice) serves(devices []gpu.DeviceInfo) string {
 	case c.missing != nil:
 		why, _, _ := strings.Cut(c.missing.Error(), ";") // the remedies are in the log
 		text += " (" + why + ")"
+	case kind == "blank GPU":
+		text += ": machine code is taken and computes nothing"
 	case kind == "GPU" && len(devices) > 0:
 		text += " (" + devices[0].Name + ")"
 	}
@@ -123,6 +131,12 @@ func realGPUs(name string) (library string, ok bool) {
 
 // softGPUs reports whether a name means software GPUs.
 func softGPUs(name string) bool { return name == "soft" || strings.HasPrefix(name, "soft:") }
+
+// blankGPUs reports whether a name means software GPUs whose machine code does nothing.
+func blankGPUs(name string) bool {
+	spec, err := model.Parse(name)
+	return err == nil && spec.Blank
+}
 
 // driverEnvironment returns what a worker with these GPUs gets of this process's environment.
 func driverEnvironment(name string) []string {

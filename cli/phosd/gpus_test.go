@@ -60,6 +60,10 @@ func TestSubstitute(t *testing.T) {
 	if got, want := (choice{offer: "soft:2"}).serves(make([]gpu.DeviceInfo, 2)), "2 software GPUs"; got != want {
 		t.Errorf("serves %q, want %q", got, want)
 	}
+	if got, want := (choice{offer: "soft:2,blank"}).serves(make([]gpu.DeviceInfo, 2)),
+		"2 blank GPUs: machine code is taken and computes nothing"; got != want {
+		t.Errorf("serves %q, want %q", got, want)
+	}
 	devices[0].Name = "NVIDIA H200"
 	if got, want := (choice{offer: "cuda"}).serves(devices), "1 GPU (NVIDIA H200)"; got != want {
 		t.Errorf("serves %q, want %q", got, want)

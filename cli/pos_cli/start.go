@@ -53,7 +53,11 @@ settings and starts nothing:
     auto      real GPUs if the machine has any, else one software GPU
     cuda      real GPUs
     soft:N    N software GPUs; options follow, separated by commas: deterministic, memory=SIZE, name=TEXT,
-              cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N
+              cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, blank
+
+A software GPU executes PTX. A blank one also takes machine code, as PyTorch's libraries bring it,
+and computes nothing of it: it shows what a program asks of the driver, and its results are
+worthless.
 
 If real GPUs cannot be used, the error says why and what to do: no driver, a driver older than CUDA
 12, MIG mode, a compute mode other than Default, a lost GPU.`,

@@ -4,7 +4,7 @@ import "github.com/pelletier/go-toml/v2/unstable"
 
 // GPUs says which GPUs phosd offers, and how it keeps them.
 type GPUs struct {
-	Offer     string `toml:"offer" comment:"GPUs to offer: auto, soft:N[,deterministic][,memory=8GiB], cuda"`
+	Offer     string `toml:"offer" comment:"GPUs to offer: auto, soft:N[,deterministic][,memory=8GiB][,blank], cuda"`
 	Driver    string `toml:"driver" comment:"library to open as the driver of real GPUs; empty: libcuda.so.1, by the loader"`
 	Exclusive bool   `toml:"exclusive" comment:"keep processes that are not phosd's from opening NVIDIA's devices"`
 }

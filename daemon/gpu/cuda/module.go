@@ -10,7 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cgo/cudadrv"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/cuda/codeinfo"
+	"github.com/phos-gpu/phos/daemon/gpu/codeinfo"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
 	"github.com/phos-gpu/phos/hijack/abi"
 )

@@ -73,7 +73,7 @@ func Open(text string, options Options) (*Backend, error) {
 		spec:  spec,
 		infos: spec.Devices(),
 		engine: simt.NewEngine(simt.Options{
-			Cores: spec.Cores, Multiprocessors: model.Multiprocessors, Deterministic: spec.Deterministic,
+			Cores: spec.Cores, Multiprocessors: spec.Multiprocessors(), Deterministic: spec.Deterministic,
 		}),
 		logger:   options.Logger,
 		account:  &privateAccount{capacity: spec.MemoryBytes, used: make([]uint64, spec.Count)},

@@ -16,6 +16,8 @@ import (
 type Function struct {
 	module *Module
 	kernel *simt.Kernel
+	// blank is set for kernels that do nothing.
+	blank bool
 	// required is the block shape that the kernel requires, or zero.
 	required [3]uint32
 
@@ -33,7 +35,12 @@ func newFunction(m *Module, kernel *simt.Kernel, texts []*ptx.Module) *Function 
 	a[abi.FuncBinaryVersion] = int32(m.context.backend.spec.CC)
 	a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
 	a[abi.FuncPreferredSharedCarveout] = -1 // no preference: the driver chooses
-	if entry := findEntry(texts, f.info.Name); entry != nil {
+	if code := m.blank[f.info.Name]; code != nil {
+		f.blank = true
+		a[abi.FuncNumRegs], a[abi.FuncSharedBytes] = code.Registers, int32(code.SharedBytes)
+		a[abi.FuncMaxDynamicSharedBytes] = model.PlainSharedBytes - min(model.PlainSharedBytes, a[abi.FuncSharedBytes])
+		f.required = code.RequiredThreads
+	} else if entry := findEntry(texts, f.info.Name); entry != nil {
 		a[abi.FuncNumRegs] = limitRegisters(a[abi.FuncNumRegs], a[abi.FuncMaxThreadsPerBlock], maxRegisters(entry, texts))
 		f.required = entry.RequiredThreads
 	}
@@ -108,7 +115,7 @@ func (f *Function) SetAttribute(attribute, value int32) error {
 		}
 	case abi.FuncNonPortableClusterSizeAllowed, abi.FuncClusterSchedulingPolicy:
 	case abi.FuncRequiredClusterWidth, abi.FuncRequiredClusterHeight, abi.FuncRequiredClusterDepth:
-		if value > 1 {
+		if value > 1 && !f.module.context.backend.spec.Clusters() {
 			return &gpu.Error{
 				Op:     "set function attribute",
 				Code:   abi.NotSupported,

@@ -32,9 +32,10 @@ func (c *Context) checkLaunch(w gpu.Launch) error {
 		Block:         [3]uint32{model.MaxBlockThreads, model.MaxBlockThreads, model.MaxBlockZ},
 		DeviceThreads: model.MaxBlockThreads, KernelThreads: f.maxThreads.Load(), Required: f.required,
 		DynamicSharedBytes: f.maxDynamic.Load(), ParamBytes: f.info.ParamBytes,
+		Clusters: f.blank && c.backend.spec.Clusters(),
 		Resident: func(threads int, shared uint64) (uint64, error) {
 			fit, err := f.ActiveBlocks(threads, shared)
-			return uint64(fit) * model.Multiprocessors, err
+			return uint64(fit) * uint64(c.backend.spec.Multiprocessors()), err
 		},
 	})
 }
@@ -44,6 +45,9 @@ func (c *Context) launch(w gpu.Launch) error {
 	c.backend.kernels.Add(1)
 	defer c.backend.kernels.Add(-1)
 	f := w.Function.(*Function) // checkLaunch has checked the type
+	if f.blank {
+		return nil
+	}
 	return c.backend.engine.Run(c.running, f.kernel, simt.Launch{
 		Grid:        w.Grid,
 		Block:       w.Block,
@@ -78,14 +82,20 @@ func (c *Context) ReplaceAddress(
 	return model.MoveTensor(encoded, address)
 }
 
-// ActiveClusters counts clusters of one block; larger clusters are not supported.
+// ActiveClusters counts how many clusters fit. Clusters of several blocks fit blank devices only.
 func (f *Function) ActiveClusters(launch gpu.Launch) (int, error) {
 	blocks, err := f.ActiveBlocks(int(launch.Block[0]*launch.Block[1]*launch.Block[2]), uint64(launch.SharedBytes))
-	if launch.Cluster() != [3]uint32{1, 1, 1} {
-		blocks = 0
-	}
-	return blocks * model.Multiprocessors, err
+	spec, size := &f.module.context.backend.spec, launch.Cluster()
+	return spec.ActiveClusters(blocks, int(size[0]*size[1]*size[2])), err
 }
 
-// LargestCluster returns 1: clusters have one block.
-func (f *Function) LargestCluster(gpu.Launch) (int, error) { return 1, nil }
+// LargestCluster returns the maximum number of blocks in a cluster: 1 where kernels run.
+func (f *Function) LargestCluster(gpu.Launch) (int, error) {
+	if !f.module.context.backend.spec.Clusters() {
+		return 1, nil
+	}
+	if f.Info().Attributes[abi.FuncNonPortableClusterSizeAllowed] != 0 {
+		return model.LargestCluster, nil
+	}
+	return model.PortableCluster, nil
+}

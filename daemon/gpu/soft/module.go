@@ -10,7 +10,9 @@ import (
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
+	"github.com/phos-gpu/phos/daemon/gpu/codeinfo"
 	"github.com/phos-gpu/phos/daemon/gpu/fatbin"
+	"github.com/phos-gpu/phos/daemon/gpu/soft/blank"
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/internal/ptx"
@@ -19,12 +21,14 @@ import (
 // newestPTX is the newest supported PTX version, that of CUDA 13.0.
 var newestPTX = ptx.Version{Major: 9, Minor: 0}
 
-// Module is linked PTX.
+// Module is linked PTX, or machine code of a blank device.
 type Module struct {
 	context *Context
 	program *simt.Program
 	texts   []*ptx.Module
-	closed  atomic.Bool
+	// blank has the kernels of machine code, which do nothing; nil for PTX.
+	blank  map[string]*codeinfo.Kernel
+	closed atomic.Bool
 
 	mu        sync.Mutex
 	functions map[string]*Function // by name, created on first lookup
@@ -35,16 +39,22 @@ type Module struct {
 // at once, and errors in them are found at load.
 const outlineBytes = 256 << 10
 
-// LoadModule parses and links PTX texts. It returns a *gpu.LoadError for errors in the code.
-func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (m gpu.Module, err error) {
+// LoadModule parses and links PTX texts; blank devices take machine code too. It returns a
+// *gpu.LoadError for errors in the code.
+func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (loaded gpu.Module, err error) {
 	if err := c.checkUsable("load module"); err != nil {
 		return nil, err
 	}
 	defer c.contain(&err)
-	if len(image.PTX) == 0 {
-		return nil, cubinError(image, c.backend.spec.CC)
+	m := &Module{context: c, functions: map[string]*Function{}}
+	switch {
+	case c.backend.spec.Blank && c.runs(image.Cubin):
+		err = m.readBlank(image.Cubin)
+	case len(image.PTX) == 0:
+		err = cubinError(image, c.backend.spec.CC, c.backend.spec.Blank)
+	default:
+		m.texts, err = c.parse(image)
 	}
-	texts, err := c.parse(image)
 	if err != nil {
 		return nil, err
 	}
@@ -52,12 +62,27 @@ func (c *Context) LoadModule(image gpu.Image, options gpu.LoadOptions) (m gpu.Mo
 	if options.Filled {
 		link = simt.LinkFilled
 	}
-	program, err := link(texts, placer(texts, options), c.device.space)
-	if err != nil {
+	if m.program, err = link(m.texts, placer(m.texts, options), c.device.space); err != nil {
 		return nil, loadError(err)
 	}
-	program.LimitHeap(heapBytes(options))
-	return &Module{context: c, program: program, texts: texts, functions: map[string]*Function{}}, nil
+	m.program.LimitHeap(heapBytes(options))
+	return m, nil
+}
+
+// runs reports whether a device of the context's capability executes this machine code.
+func (c *Context) runs(cubin []byte) bool {
+	sm, cc := fatbin.CubinSM(cubin), c.backend.spec.CC
+	return sm != 0 && sm/10 == cc/10 && sm <= cc
+}
+
+// readBlank makes kernels that do nothing of machine code.
+func (m *Module) readBlank(cubin []byte) error {
+	read, err := blank.Read(cubin, m.context.backend.spec.CC)
+	if err != nil {
+		return &gpu.LoadError{Log: err.Error(), Err: fmt.Errorf("%w: %w", abi.InvalidImage, err)}
+	}
+	m.texts, m.blank = []*ptx.Module{read.PTX}, read.Kernels
+	return nil
 }
 
 // contain turns a panic of the linker into a *gpu.LoadError. Code comes from programs, and whatever
@@ -106,13 +131,20 @@ func heapBytes(options gpu.LoadOptions) uint64 {
 }
 
 // cubinError explains why an image without usable PTX cannot run.
-func cubinError(image gpu.Image, cc int) error {
+func cubinError(image gpu.Image, cc int, blank bool) error {
 	if len(image.Cubin) == 0 {
 		return &gpu.LoadError{Log: "the image holds no code", Err: abi.InvalidImage}
 	}
 	what := fmt.Sprintf("is machine code for sm_%d without PTX", fatbin.CubinSM(image.Cubin))
 	if strings.Contains(image.Holds, "PTX") {
 		what = fmt.Sprintf("has no PTX for compute capability %d.%d or lower, only %s,", cc/10, cc%10, image.Holds)
+	}
+	if blank {
+		return &gpu.LoadError{
+			Log: fmt.Sprintf("this code is for sm_%d, and the blank GPU has compute capability %d.%d",
+				fatbin.CubinSM(image.Cubin), cc/10, cc%10),
+			Err: abi.NoBinaryForGPU,
+		}
 	}
 	return &gpu.LoadError{
 		Log: fmt.Sprintf("this code %s and needs a real GPU: the software GPU (compute capability %d.%d)"+

@@ -19,7 +19,6 @@ var fixedAttributes = map[abi.DeviceAttribute]int32{
 	abi.AttrMaxPitch:                      1<<31 - 1,
 	abi.AttrMaxRegistersPerBlock:          Registers,
 	abi.AttrMaxRegistersPerMultiprocessor: Registers,
-	abi.AttrMultiprocessorCount:           Multiprocessors,
 
 	// Rates in kHz, the bus in bits.
 	abi.AttrClockRate:                        1_980_000,

@@ -22,7 +22,7 @@ func (s Spec) Devices() []gpu.DeviceInfo {
 			Attributes:  s.attributes(ordinal),
 
 			DriverVersion: s.Driver,
-			PTXOnly:       true,
+			PTXOnly:       !s.Blank,
 		}
 	}
 	return devices
@@ -49,6 +49,10 @@ func (s Spec) attributes(ordinal int) map[abi.DeviceAttribute]int32 {
 	l := s.Limits()
 	table[abi.AttrComputeCapabilityMajor] = int32(s.CC / 10)
 	table[abi.AttrComputeCapabilityMinor] = int32(s.CC % 10)
+	table[abi.AttrMultiprocessorCount] = int32(s.Multiprocessors())
+	if s.Clusters() {
+		table[abi.AttrClusterLaunch], table[abi.AttrTensorMapAccessSupported] = 1, 1
+	}
 	table[abi.AttrPCIBusID] = int32(firstBus + ordinal)
 	table[abi.AttrMaxThreadsPerMultiprocessor] = int32(l.Threads)
 	table[abi.AttrMaxBlocksPerMultiprocessor] = int32(l.Blocks)

@@ -29,8 +29,8 @@ const (
 	Registers = 64 << 10
 	// MaxRegistersPerThread is the limit of the instruction encoding of real devices.
 	MaxRegistersPerThread = 255
-	// Multiprocessors is constant, so that programs see the same device on every machine.
-	Multiprocessors = 16
+	// multiprocessors is constant, so that programs see the same device on every machine.
+	multiprocessors = 16
 )
 
 // capabilities lists the architectures that the software GPU can emulate, oldest first.

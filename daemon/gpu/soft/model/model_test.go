@@ -22,6 +22,7 @@ func TestParse(t *testing.T) {
 		"soft:1,cuda=13.0":             func(s *Spec) { s.Driver = 13000 },
 		"soft:1,marks=off":             func(s *Spec) { s.Untracked = true },
 		"soft:1,marks=on":              func(*Spec) {},
+		"soft:1,blank":                 func(s *Spec) { s.Blank, s.Name = true, defaultName+" (blank: computes nothing)" },
 	} {
 		want := standard
 		change(&want)
@@ -49,6 +50,7 @@ func TestParse(t *testing.T) {
 		"soft:1,cuda=12":        "12.0 to 13.0",
 		"soft:1,name=":          "a name has",
 		"soft:1,marks":          "on or off",
+		"soft:1,blank=on":       "takes no value",
 	} {
 		if _, err := Parse(text); !errors.Is(err, ErrSpec) || !strings.Contains(err.Error(), part) {
 			t.Errorf("%s: error %v does not contain %q", text, err, part)

@@ -25,6 +25,9 @@ type Spec struct {
 	Driver int32
 	// Cores is the maximum of processors for one kernel; 0 means all.
 	Cores int
+	// Blank devices take machine code, and its kernels do nothing. They show what a program asks of a
+	// driver.
+	Blank bool
 	// Untracked devices do not report dirty memory. A checkpoint compares digests instead, as on real
 	// devices.
 	Untracked bool
@@ -35,13 +38,14 @@ const (
 	defaultMemoryBytes = 8 << 30
 	maxMemoryBytes     = 1 << 40 // the size of a device's address window
 	defaultName        = "phos software GPU"
-	maxNameBytes       = 255
+	blankMark          = " (blank: computes nothing)"
+	maxNameBytes       = 255 - len(blankMark)
 )
 
 // ErrSpec is in the chain of every error of Parse.
 var ErrSpec = errors.New("bad specification of software GPUs")
 
-const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cuda=12.4][,cores=K][,marks=off]"
+const specForm = "soft:N[,deterministic][,memory=8GiB][,name=TEXT][,cc=9.0][,cuda=12.4][,cores=K][,marks=off][,blank]"
 
 // Parse reads "soft:N" with its options.
 func Parse(text string) (Spec, error) {
@@ -66,6 +70,9 @@ func Parse(text string) (Spec, error) {
 			return Spec{}, fmt.Errorf("%w: option %q: %w", ErrSpec, option, err)
 		}
 	}
+	if spec.Blank {
+		spec.Name += blankMark
+	}
 	return spec, nil
 }
 
@@ -76,11 +83,12 @@ func (s Spec) Limits() Limits { return limitsOf(s.CC) }
 func (s *Spec) setOption(option string) (err error) {
 	key, value, hasValue := strings.Cut(option, "=")
 	switch key {
-	case "deterministic":
+	case "deterministic", "blank":
 		if hasValue {
 			return errors.New("the option takes no value")
 		}
-		s.Deterministic = true
+		s.Deterministic = s.Deterministic || key == "deterministic"
+		s.Blank = s.Blank || key == "blank"
 	case "memory":
 		s.MemoryBytes, err = parseMemorySize(value)
 	case "name":
@@ -102,7 +110,7 @@ func (s *Spec) setOption(option string) (err error) {
 	default:
 		return errors.New(
 			"no such option; options are: deterministic, memory=SIZE, name=TEXT, cc=MAJOR.MINOR, " +
-				"cuda=MAJOR.MINOR, cores=N, marks=off",
+				"cuda=MAJOR.MINOR, cores=N, marks=off, blank",
 		)
 	}
 	return err

@@ -68,33 +68,54 @@ const (
 	infoLargeParam = 0x45 // index, ordinal, offset, size
 	infoParamBytes = 12
 	infoSizeShift  = 18
+	// The shape of blocks has three words.
+	infoMaxThreads      = 0x05
+	infoRequiredThreads = 0x10
+	shapeBytes          = 12
+	infoRegisters       = 0x2f // index of the symbol, number
+	registersBytes      = 8
 )
 
-// parseInfo reads the parameters from a section .nv.info.
-func parseInfo(data []byte) ([]gpu.Param, error) {
-	var params []gpu.Param
+// eachRecord calls each for the records of a section .nv.info; value is nil for records whose value
+// is in their header.
+func eachRecord(data []byte, each func(kind byte, value []byte) error) error {
 	for len(data) >= 4 {
 		form, kind := data[0], data[1]
 		var value []byte
 		if form == infoSized {
 			n := int(binary.LittleEndian.Uint16(data[2:]))
 			if len(data)-4 < n {
-				return nil, fmt.Errorf("record of %d bytes in section rest of %d", n, len(data)-4)
+				return fmt.Errorf("record of %d bytes in section rest of %d", n, len(data)-4)
 			}
 			value = data[4 : 4+n]
 		}
 		data = data[4+len(value):]
+		if err := each(kind, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// parseInfo reads the parameters from a section .nv.info.
+func parseInfo(data []byte) ([]gpu.Param, error) {
+	var params []gpu.Param
+	err := eachRecord(data, func(kind byte, value []byte) error {
 		if kind != infoParam && kind != infoLargeParam {
-			continue
+			return nil
 		}
 		if len(value) != infoParamBytes {
-			return nil, fmt.Errorf("parameter record of %d bytes", len(value))
+			return fmt.Errorf("parameter record of %d bytes", len(value))
 		}
 		size := binary.LittleEndian.Uint32(value[8:])
 		if kind == infoParam {
 			size >>= infoSizeShift
 		}
 		params = append(params, gpu.Param{Offset: uint32(binary.LittleEndian.Uint16(value[6:])), Bytes: size})
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	slices.SortFunc(params, func(a, b gpu.Param) int { return cmp.Compare(a.Offset, b.Offset) })
 	return params, nil

@@ -45,9 +45,7 @@ func Variables(i gpu.Image) []string {
 // Kernels returns the names of the kernels in code.
 func Kernels(i gpu.Image) []string {
 	if len(i.Cubin) > 0 {
-		return symbols(i.Cubin, func(_ *elf.File, s elf.Symbol) bool {
-			return elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Other&symbolKernel != 0
-		})
+		return symbols(i.Cubin, func(_ *elf.File, s elf.Symbol) bool { return isKernel(s) })
 	}
 	return declaredNames(entry, i.PTX)
 }
@@ -77,14 +75,21 @@ func declaredNames(form *regexp.Regexp, texts []string) []string {
 
 // variables returns the variables of machine code that have all bits of mark.
 func variables(cubin []byte, mark byte) []string {
-	return symbols(cubin, func(file *elf.File, s elf.Symbol) bool {
-		if kind := elf.ST_TYPE(s.Info); kind != elf.STT_OBJECT && kind != symbolVariable || s.Other&mark != mark ||
-			s.Other&symbolVisibility != 0 {
-			return false
-		}
-		return s.Size > 0 && int(s.Section) < len(file.Sections) &&
-			!strings.HasPrefix(file.Sections[s.Section].Name, sharedSection)
-	})
+	return symbols(cubin, func(file *elf.File, s elf.Symbol) bool { return s.Other&mark == mark && isVariable(file, s) })
+}
+
+// isKernel reports whether a symbol is a kernel.
+func isKernel(s elf.Symbol) bool {
+	return s.Section != elf.SHN_UNDEF && elf.ST_TYPE(s.Info) == elf.STT_FUNC && s.Other&symbolKernel != 0
+}
+
+// isVariable reports whether a symbol is a variable in device memory.
+func isVariable(file *elf.File, s elf.Symbol) bool {
+	if kind := elf.ST_TYPE(s.Info); kind != elf.STT_OBJECT && kind != symbolVariable || s.Other&symbolVisibility != 0 {
+		return false
+	}
+	return s.Size > 0 && s.Section != elf.SHN_UNDEF && int(s.Section) < len(file.Sections) &&
+		!strings.HasPrefix(file.Sections[s.Section].Name, sharedSection)
 }
 
 // symbols returns the names of wanted symbols of machine code. Most variables, and C++ static
