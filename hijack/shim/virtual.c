@@ -9,7 +9,8 @@
 #include "session.h"
 #include "zz_calls.h"
 
-enum { ALLOCATION_PINNED = 1, LOCATION_DEVICE = 1 };
+enum { ALLOCATION_PINNED = 1 };
+enum { LOCATION_DEVICE = 1, LOCATION_HOST = 2, LOCATION_HOST_NUMA_CURRENT = 4 };
 enum { HANDLE_POSIX = 1 };
 enum { ACCESS_NONE = 0, ACCESS_READ = 1, ACCESS_READ_WRITE = 3 };
 #define GRANULARITY ((size_t)2 << 20)
@@ -21,13 +22,13 @@ static CUresult check_location(const CUmemLocation *location)
 	return phos_device_find(location->id) == NULL ? CUDA_ERROR_INVALID_DEVICE : CUDA_SUCCESS;
 }
 
-static CUresult check_properties(const CUmemAllocationProp *p)
+static CUresult check_kind(const CUmemAllocationProp *p)
 {
 	if (p->type != ALLOCATION_PINNED)
 		return CUDA_ERROR_INVALID_VALUE;
 	if ((p->requestedHandleTypes & ~HANDLE_POSIX) != 0)
 		return phos_refuse("memory for handles other than file descriptors");
-	return check_location(&p->location);
+	return CUDA_SUCCESS;
 }
 
 CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocationProp *properties,
@@ -37,7 +38,12 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_enter();
 	if (result == CUDA_SUCCESS)
-		result = check_properties(properties);
+		result = check_kind(properties);
+	/* The host's memory has a granularity, too. NCCL asks for it, fails if there is none, and does
+	 * without such memory if cuMemCreate refuses it. */
+	CUmemLocationType where = properties->location.type;
+	if (result == CUDA_SUCCESS && (where < LOCATION_HOST || where > LOCATION_HOST_NUMA_CURRENT))
+		result = check_location(&properties->location);
 	if (result == CUDA_SUCCESS)
 		*granularity = GRANULARITY;
 	return result;
@@ -51,7 +57,9 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle *handle, size_t bytes,
 		return CUDA_ERROR_INVALID_VALUE;
 	CUresult result = phos_enter();
 	if (result == CUDA_SUCCESS)
-		result = check_properties(properties);
+		result = check_kind(properties);
+	if (result == CUDA_SUCCESS)
+		result = check_location(&properties->location);
 	if (result != CUDA_SUCCESS)
 		return result;
 	return phos_call_vmmCreate(bytes, properties->location.id,

@@ -254,6 +254,20 @@ static void fault(void)
 	CHECK(D(cuCtxSynchronize)() == CUDA_ERROR_ILLEGAL_ADDRESS);
 }
 
+/* The host's memory has a granularity too, by whatever name: NCCL fails without one. */
+static void host_granularity(void)
+{
+	CUmemAllocationProp host = where;
+	for (int kind = 2; kind <= 4; kind++) {
+		size_t bytes = 0;
+		host.location.type = (CUmemLocationType)kind;
+		host.location.id = 0;
+		CU(D(cuMemGetAllocationGranularity)(&bytes, &host,
+						    CU_MEM_ALLOC_GRANULARITY_MINIMUM));
+		CHECK(bytes >= 4096 && (bytes & (bytes - 1)) == 0);
+	}
+}
+
 int main(void)
 {
 	CUcontext context;
@@ -266,6 +280,7 @@ int main(void)
 	CHECK(supported == 1);
 	CU(D(cuMemGetAllocationGranularity)(&grain, &where, CU_MEM_ALLOC_GRANULARITY_MINIMUM));
 	CHECK(grain == 2 * MIB);
+	host_granularity();
 	CU(D(cuCtxCreate)(&context, 0, device));
 	CU(D(cuModuleLoadData)(&module, ptx));
 	CU(D(cuModuleGetFunction)(&add, module, "add"));
