@@ -39,9 +39,11 @@ type Capture struct {
 	graph *Graph
 	mode  Mode
 	// thread began the capture; another thread may end it in relaxed mode only.
-	thread  uint32
-	origin  *Line
-	lines   []*Line
+	thread uint32
+	origin *Line
+	lines  []*Line
+	// left are the last nodes of streams that were destroyed; they must be joined too.
+	left    []*Node
 	invalid bool
 	ended   bool
 }
@@ -139,7 +141,8 @@ func (c *Captures) End(l *Line, thread uint32, discard func(*Graph)) (*Graph, er
 }
 
 // Abandon removes a stream that is being destroyed from its capture. If the capture began in that
-// stream it ends; otherwise it becomes invalid.
+// stream it ends; otherwise it goes on with the stream's nodes. NCCL forks a stream for its
+// dependencies alone, and destroys it.
 func (c *Captures) Abandon(l *Line, discard func(*Graph)) {
 	capture := l.capture
 	switch {
@@ -149,7 +152,7 @@ func (c *Captures) Abandon(l *Line, discard func(*Graph)) {
 		c.finish(capture)
 		discard(capture.graph)
 	default:
-		capture.invalid = true
+		capture.left = append(capture.left, l.tip...)
 		capture.lines = slices.DeleteFunc(capture.lines, func(other *Line) bool { return other == l })
 		l.capture, l.tip = nil, nil
 	}
@@ -165,6 +168,7 @@ func (c *Captures) finish(capture *Capture) {
 }
 
 // joined reports whether all nodes captured in other streams precede the tip of the first stream.
+// Nodes that the program adds itself need not: NCCL ends each of its streams with such a node.
 func (capture *Capture) joined() bool {
 	before := map[*Node]bool{}
 	todo := slices.Clone(capture.origin.tip)
@@ -176,14 +180,13 @@ func (capture *Capture) joined() bool {
 			todo = append(todo, n.dependencies...)
 		}
 	}
+	ends := slices.Clone(capture.left)
 	for _, l := range capture.lines {
-		for _, n := range l.tip {
-			if !before[n] {
-				return false
-			}
-		}
+		ends = append(ends, l.tip...)
 	}
-	return true
+	return !slices.ContainsFunc(ends, func(n *Node) bool {
+		return n.captured && n.graph == capture.graph && !before[n]
+	})
 }
 
 // Capturing reports whether the stream is captured.
@@ -209,6 +212,7 @@ func (l *Line) Add(op Op) (*Node, error) {
 	g := l.capture.graph
 	l.tip = slices.DeleteFunc(l.tip, func(n *Node) bool { return n.graph != g }) // destroyed since
 	n := g.addNode(op, l.tip)
+	n.captured = true
 	l.tip = append(l.tip[:0], n)
 	return n, nil
 }

@@ -227,7 +227,29 @@ var captureRules = []struct {
 		b.want(b.b.Wait(b.mark(&b.a)), nil)
 		b.captures.Abandon(&b.b, func(*Graph) {})
 		return nil
-	}, nil, abi.StreamCaptureInvalidated},
+	}, nil, nil},
+	{"destroy a joined stream", func(b *bench) error {
+		b.want(b.b.Wait(b.mark(&b.a)), nil)
+		b.add(&b.b)
+		b.want(b.a.Wait(b.mark(&b.b)), nil)
+		b.captures.Abandon(&b.b, func(*Graph) {})
+		return nil
+	}, nil, nil},
+	{"end a fork with a node of one's own", func(b *bench) error {
+		b.want(b.b.Wait(b.mark(&b.a)), nil)
+		b.add(&b.b)
+		b.want(b.a.Wait(b.mark(&b.b)), nil)
+		_, _, g, tip := b.b.Status()
+		own, err := g.Add(Empty{}, tip)
+		b.want(err, nil)
+		return b.b.SetTip([]*Node{own}, true)
+	}, nil, nil},
+	{"destroy an unjoined stream", func(b *bench) error {
+		b.want(b.b.Wait(b.mark(&b.a)), nil)
+		b.add(&b.b)
+		b.captures.Abandon(&b.b, func(*Graph) {})
+		return nil
+	}, nil, abi.StreamCaptureUnjoined},
 	{
 		"destroy the first stream",
 		func(b *bench) error { b.captures.Abandon(&b.a, func(*Graph) {}); return nil },

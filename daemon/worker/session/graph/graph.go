@@ -62,6 +62,8 @@ type Node struct {
 	origin       *Node // the node it was cloned from
 	dependencies []*Node
 	dependents   []*Node
+	// captured is set for nodes that a captured stream added, while its capture lasts.
+	captured bool
 }
 
 // NewGraph returns an empty graph.
