@@ -47,6 +47,24 @@ func TestTriton(t *testing.T) {
 	daemon.Empty()
 }
 
+// TestTorchAsks runs PyPI's PyTorch with all its libraries on blank GPUs: each call to the driver
+// must be accepted. What comes out is not compared, because nothing is computed.
+func TestTorchAsks(t *testing.T) {
+	python, err := harness.Tool("TORCH_WHEEL_PYTHON")
+	harness.Need(t, "torchwheel", err)
+	harness.Need(t, "triton", harness.Triton(python))
+	harness.RealGPU(t, "results are computed, and other tests compare them")
+	daemon := harness.Start(t, "--gpus=soft:2,cc=9.0,cuda=13.0,blank")
+	for _, name := range []string{"asks", "ranks"} {
+		t.Run(name, func(t *testing.T) {
+			program := daemon.Program(python, harness.Workload("torch", name+".py")).In(t)
+			program.Env = append(append(program.Env, "PYTHONDONTWRITEBYTECODE=1"), harness.TritonOwnAssembler(t.TempDir())...)
+			program.OK()
+		})
+	}
+	daemon.Empty()
+}
+
 // TestTorchWheel runs what works in PyPI's PyTorch for CUDA 13.0 without its machine code.
 // TORCH_WHEEL_PYTHON is a Python that has it (pip install torch==2.11.0).
 func TestTorchWheel(t *testing.T) {

@@ -45,16 +45,23 @@ if not os.path.exists(os.path.join(s.get_path("include", scheme), "Python.h")): 
 // TritonSettings returns the environment for a program that uses Triton: its own caches, and phos'
 // libraries to link with.
 func TritonSettings(caches string) []string {
+	settings := TritonOwnAssembler(caches)
+	// Triton would emit machine code; for a software GPU its last step is skipped.
+	if library, real := Driver(); !real || library != "" {
+		settings = append(settings, "TRITON_PTXAS_PATH="+Path("scripts", "ptxas-for-triton.sh"))
+	}
+	return settings
+}
+
+// TritonOwnAssembler returns the environment for a program that uses Triton and makes machine code
+// with it, as it does for real GPUs.
+func TritonOwnAssembler(caches string) []string {
 	settings := []string{
 		"TRITON_LIBCUDA_PATH=" + filepath.Join(Bin(), "lib"), "TRITON_CACHE_DIR=" + filepath.Join(caches, "triton"),
 		"TORCHINDUCTOR_CACHE_DIR=" + filepath.Join(caches, "inductor"),
 	}
 	if _, err := exec.LookPath("gcc"); err == nil && os.Getenv("CC") == "" {
 		settings = append(settings, "CC=gcc") // the default is the compiler that built Python
-	}
-	// Triton would emit machine code; for a software GPU its last step is skipped.
-	if library, real := Driver(); !real || library != "" {
-		settings = append(settings, "TRITON_PTXAS_PATH="+Path("scripts", "ptxas-for-triton.sh"))
 	}
 	return settings
 }
