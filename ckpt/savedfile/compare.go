@@ -65,12 +65,12 @@ func compareWithin(o Options, saved image.SavedFile) (state, error) {
 		err error
 	}
 	limit := o.limit(bounded.FileTime) + time.Duration(saved.Bytes/slowestRate)*time.Second
-	got, ok := bounded.Call(o.question(saved.Path), limit, func() (r result) {
+	got, err := bounded.Call(o.question(saved.Path), limit, func() (r result) {
 		r.state, r.err = compare(o, saved)
 		return r
 	})
-	if !ok {
-		return state{change: Unknown, failure: bounded.ErrSilent}, nil
+	if err != nil {
+		return state{change: Unknown, failure: err}, nil
 	}
 	return got.state, got.err
 }

@@ -158,6 +158,26 @@ func TestDeadMount(t *testing.T) {
 	}
 }
 
+// TestTooManyDead: while as many calls of the user hang as may, a file is refused by that limit, and
+// not as if it did not respond itself.
+func TestTooManyDead(t *testing.T) {
+	l := newLab(t)
+	path := l.save("f", "old\n", &image.FileCut{})
+	hang := make(chan struct{})
+	for i := range 100 {
+		_, _ = bounded.Call(bounded.Question{Of: i}, time.Microsecond, func() bool { <-hang; return true })
+	}
+	got := l.decideInTime(Options{})
+	if got[0].Path != path || got[0].Action != ActionRefuse || got[0].Change != Unknown ||
+		!strings.Contains(got[0].Reason, "64 files and processes of user 0 do not respond, and phos waits for at most 64") {
+		t.Errorf("got %+v, want the limit", got)
+	}
+	close(hang)
+	for bounded.Stuck(0) > 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // TestWriterOnOverlay: a process that writes a file is found on a file system on which stat(2)
 // returns another device number than /proc has, by its descriptor or by its mapping.
 func TestWriterOnOverlay(t *testing.T) {

@@ -137,7 +137,7 @@ type file struct {
 	// reader has the file open, and may not write it.
 	reader *proc.Identity
 	// unknown are processes of which it is unknown whether they write the file.
-	unknown []proc.Identity
+	unknown []unasked
 	// as is Options.As.
 	as fsuid.Rights
 	// database is the path of the SQLite database to which the file belongs; empty for none.
@@ -278,7 +278,7 @@ func (f *file) describe() string {
 	case f.isChanged() && f.reader != nil:
 		said = append(said, f.reader.DescribeTo(f.as.UID)+" has it open")
 	case f.isChanged() && len(f.unknown) > 0:
-		said = append(said, f.unknown[0].DescribeTo(f.as.UID)+" may have it open for writing, but does not respond")
+		said = append(said, f.unknown[0].describeTo(f.as.UID))
 	}
 	return strings.Join(said, ", and ")
 }

@@ -2,6 +2,7 @@ package savedfile
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -70,7 +71,22 @@ const (
 type users struct {
 	writers, readers map[fileID]proc.Identity
 	// unknown are the processes of which it cannot be found out.
-	unknown []proc.Identity
+	unknown []unasked
+}
+
+// unasked is a process that did not say which files it has open.
+type unasked struct {
+	proc.Identity
+	why error
+}
+
+// describeTo says why a process may have a file open.
+func (u *unasked) describeTo(uid uint32) string {
+	why := u.why.Error()
+	if errors.Is(u.why, bounded.ErrSilent) {
+		why = "does not respond"
+	}
+	return u.DescribeTo(uid) + " may have it open for writing, but " + why
 }
 
 // add adds what a process has open.
@@ -108,9 +124,9 @@ func (s *search) find(pids []int) users {
 			continue
 		}
 		began, limit := time.Now(), max(min(processTime, left), shortestTime)
-		has, ok := bounded.Call(bounded.Question{UID: uid, Of: id}, limit, func() use { return s.usedBy(pid) })
-		if !ok {
-			found.unknown = append(found.unknown, id)
+		has, silent := bounded.Call(bounded.Question{UID: uid, Of: id}, limit, func() use { return s.usedBy(pid) })
+		if silent != nil {
+			found.unknown = append(found.unknown, unasked{id, silent})
 			left -= time.Since(began)
 		}
 		if id.Check() != nil {
@@ -188,14 +204,14 @@ func (s *search) mayBe(pid int, link string, info *proc.Info) bool {
 func Writers(as fsuid.Rights, root *rootdir.Root, paths []string, pids []int) map[string]proc.Identity {
 	files := make(map[string]*found, len(paths))
 	for _, name := range paths {
-		got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: root.Key(name)}, bounded.FileTime, func() *found {
+		got, err := bounded.Call(bounded.Question{UID: as.UID, Of: root.Key(name)}, bounded.FileTime, func() *found {
 			f, err := statBelow(as, root, name)
 			if err != nil {
 				return nil
 			}
 			return &f
 		})
-		if ok && got != nil {
+		if err == nil && got != nil {
 			files[name] = got
 		}
 	}

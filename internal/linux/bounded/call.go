@@ -4,6 +4,7 @@ package bounded
 
 import (
 	"errors"
+	"fmt"
 	"sync"
 	"time"
 )
@@ -18,6 +19,18 @@ const FileTime = 20 * time.Second
 // keeps a thread until its file system answers.
 const maxStuck = 64
 
+// FullError is returned when so many calls of a user hang that no more are made.
+type FullError struct {
+	UID uint32
+	// Stuck is how many of the user's calls hang, Limit how many may.
+	Stuck, Limit int
+}
+
+func (e *FullError) Error() string {
+	return fmt.Sprintf("is not looked at: %d files and processes of user %d do not respond, and phos waits for at most %d "+
+		"(a dead mount of NFS or FUSE? unmount it)", e.Stuck, e.UID, e.Limit)
+}
+
 // Question is what a call asks for: a path or a process, and its user.
 type Question struct {
 	UID uint32
@@ -31,15 +44,25 @@ var stuck = struct {
 	users     map[uint32]int
 }{questions: make(map[Question]bool), users: make(map[uint32]int)}
 
-// Call returns the result of look, which may hang in the kernel. ok is false if it takes longer
-// than limit, or at once if such a call hangs already. look then goes on alone, so it must not
-// change anything that is used elsewhere.
-func Call[T any](q Question, limit time.Duration, look func() T) (got T, ok bool) {
+// refused returns the error for a question that is not asked.
+func refused(q Question) error {
 	stuck.Lock()
-	known := stuck.questions[q] || stuck.users[q.UID] >= maxStuck
-	stuck.Unlock()
-	if known {
-		return got, false
+	defer stuck.Unlock()
+	if stuck.questions[q] {
+		return ErrSilent
+	}
+	if n := stuck.users[q.UID]; n >= maxStuck {
+		return &FullError{UID: q.UID, Stuck: n, Limit: maxStuck}
+	}
+	return nil
+}
+
+// Call returns the result of look, which may hang in the kernel. The error is ErrSilent if it takes
+// longer than limit, or at once if such a call hangs already; it is a *FullError if too many others
+// of the user hang. look then goes on alone, so it must not change anything that is used elsewhere.
+func Call[T any](q Question, limit time.Duration, look func() T) (got T, err error) {
+	if err := refused(q); err != nil {
+		return got, err
 	}
 	answered := make(chan T, 1)
 	late, done := false, false // guarded by stuck
@@ -57,19 +80,19 @@ func Call[T any](q Question, limit time.Duration, look func() T) (got T, ok bool
 	defer timer.Stop()
 	select {
 	case got = <-answered:
-		return got, true
+		return got, nil
 	case <-timer.C:
 	}
 	stuck.Lock()
 	defer stuck.Unlock()
 	if done {
-		return <-answered, true
+		return <-answered, nil
 	}
 	if late = !stuck.questions[q]; late {
 		stuck.questions[q] = true
 		stuck.users[q.UID]++
 	}
-	return got, false
+	return got, ErrSilent
 }
 
 // Stuck returns how many calls of a user hang.

@@ -1,6 +1,8 @@
 package bounded
 
 import (
+	"errors"
+	"strings"
 	"testing"
 	"time"
 )
@@ -10,37 +12,42 @@ import (
 func TestCall(t *testing.T) {
 	const user = 54321
 	hang := make(chan struct{})
-	ask := func(of any, limit time.Duration, look func() int) (int, bool) {
+	ask := func(of any, limit time.Duration, look func() int) (int, error) {
 		return Call(Question{user, of}, limit, look)
 	}
 	hangs := func() int { <-hang; return 1 }
 	answers := func() int { return 2 }
-	if _, ok := ask("a", time.Millisecond, hangs); ok {
-		t.Error("a call that hangs was answered")
+	if _, err := ask("a", time.Millisecond, hangs); !errors.Is(err, ErrSilent) {
+		t.Errorf("a call that hangs: got %v, want ErrSilent", err)
 	}
-	if _, ok := ask("a", time.Minute, answers); ok {
-		t.Error("the same question was asked again")
+	if _, err := ask("a", time.Minute, answers); !errors.Is(err, ErrSilent) {
+		t.Errorf("the same question again: got %v, want ErrSilent", err)
 	}
-	if got, ok := ask("b", time.Minute, answers); !ok || got != 2 {
-		t.Errorf("another question: got %d, %v, want 2", got, ok)
+	if got, err := ask("b", time.Minute, answers); err != nil || got != 2 {
+		t.Errorf("another question: got %d, %v, want 2", got, err)
 	}
 	for i := range maxStuck {
-		ask(i, time.Microsecond, hangs)
+		_, _ = ask(i, time.Microsecond, hangs)
 	}
 	if got := Stuck(user); got != maxStuck {
 		t.Errorf("%d calls hang, want %d", got, maxStuck)
 	}
-	if _, ok := ask("b", time.Minute, answers); ok {
-		t.Error("more calls than the bound")
+	var full *FullError
+	if _, err := ask("b", time.Minute, answers); !errors.As(err, &full) || errors.Is(err, ErrSilent) ||
+		!strings.Contains(err.Error(), "64 files and processes of user 54321 do not respond, and phos waits for at most 64") {
+		t.Errorf("beyond the bound: got %v, want the bound", err)
 	}
-	if _, ok := Call(Question{user + 1, "a"}, time.Minute, answers); !ok {
-		t.Error("another user was not answered")
+	if _, err := ask("a", time.Minute, answers); !errors.Is(err, ErrSilent) {
+		t.Errorf("a call that hangs, at the bound: got %v, want ErrSilent", err)
+	}
+	if _, err := Call(Question{user + 1, "a"}, time.Minute, answers); err != nil {
+		t.Errorf("another user: got %v", err)
 	}
 	close(hang)
 	for Stuck(user) > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	if got, ok := ask("a", time.Minute, answers); !ok || got != 2 {
-		t.Errorf("after all have returned: got %d, %v, want 2", got, ok)
+	if got, err := ask("a", time.Minute, answers); err != nil || got != 2 {
+		t.Errorf("after all have returned: got %d, %v, want 2", got, err)
 	}
 }

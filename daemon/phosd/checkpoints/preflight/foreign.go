@@ -57,12 +57,12 @@ func buildIDWithin(as fsuid.Rights, root *rootdir.Root, path string) (id []byte,
 		id  []byte
 		err error
 	}
-	got, ok := bounded.Call(bounded.Question{UID: as.UID, Of: root.Key(path)}, bounded.FileTime, func() (r result) {
+	got, err := bounded.Call(bounded.Question{UID: as.UID, Of: root.Key(path)}, bounded.FileTime, func() (r result) {
 		r.id, r.err = buildIDAt(as, root, path)
 		return r
 	})
-	if !ok {
-		return nil, bounded.ErrSilent
+	if err != nil {
+		return nil, err
 	}
 	return got.id, got.err
 }
