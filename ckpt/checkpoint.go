@@ -262,17 +262,25 @@ func (c *checkpoint) checkObstacles(trees []*Tree) error {
 }
 
 // stayTime is how long an obstacle must last. A process that is just being started may look as if
-// it could not be saved.
-const stayTime = 100 * time.Millisecond
+// it could not be saved. openTime is that of an obstacle with an inode: libphos.so has a
+// userfaultfd open while it replaces a few pages, which takes long on a busy machine.
+const (
+	stayTime = 100 * time.Millisecond
+	openTime = 3 * time.Second
+)
 
 // stays reports whether an obstacle will not go away by itself: it has been there for a while.
 func (c *checkpoint) stays(o Obstacle) bool {
-	key := o.Subject + o.Reason
+	key := fmt.Sprint(o.Subject, o.Reason, o.Inode)
 	first, seen := c.obstacles[key]
 	if !seen {
 		c.obstacles[key] = time.Now()
 	}
-	return !o.Passing && seen && time.Since(first) >= stayTime
+	limit := stayTime
+	if o.Inode != 0 {
+		limit = openTime
+	}
+	return !o.Passing && seen && time.Since(first) >= limit
 }
 
 // notice passes a notice on, once.

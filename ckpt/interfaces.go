@@ -79,6 +79,8 @@ type Obstacle struct {
 	Subject, Reason, Remedy string
 	// Harmless obstacles are only reported. Passing ones are expected to end soon.
 	Harmless, Passing bool
+	// Inode is that of the file that is in the way; 0: none. With another one it is another obstacle.
+	Inode uint64
 }
 
 // CPU is the half of a checkpoint that saves the processes themselves.

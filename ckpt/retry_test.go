@@ -46,15 +46,21 @@ func TestCheckpointLosesProcess(t *testing.T) {
 // passing is a CPU that reports an obstacle a few times.
 type passing struct {
 	*cpu
-	looks int
+	looks    int
+	obstacle ckpt.Obstacle
+	// others is set if it is another file each time.
+	others bool
 }
 
 func (p *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
 	tree, err := p.cpu.Inspect(ctx, root)
 	if p.looks--; p.looks >= 0 && err == nil {
 		seen := *tree
-		seen.Obstacles = []ckpt.Obstacle{{Subject: "pid 7", Reason: "is connecting", Passing: true}}
+		seen.Obstacles = []ckpt.Obstacle{p.obstacle}
 		tree = &seen
+		if p.others {
+			p.obstacle.Inode++
+		}
 	}
 	return tree, err
 }
@@ -62,18 +68,41 @@ func (p *passing) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, 
 // A transient obstacle is waited for until the deadline.
 func TestCheckpointWaitsForTransientObstacle(t *testing.T) {
 	p := newPlay(t, t.TempDir(), fault{})
-	p.order.CPU = &passing{p.order.CPU.(*cpu), 5}
+	connecting := ckpt.Obstacle{Subject: "pid 7", Reason: "is connecting", Passing: true}
+	p.order.CPU = &passing{p.order.CPU.(*cpu), 5, connecting, false}
 	if _, err := ckpt.Checkpoint(p.ctx, p.order); err != nil {
 		t.Fatal(err)
 	}
 	p = newPlay(t, t.TempDir(), fault{})
-	p.order.CPU = &passing{p.order.CPU.(*cpu), 1 << 30}
+	p.order.CPU = &passing{p.order.CPU.(*cpu), 1 << 30, connecting, false}
 	p.order.Deadline = 50 * time.Millisecond
 	var refused *ckpt.ObstacleError
 	if _, err := ckpt.Checkpoint(p.ctx, p.order); !errors.Is(err, ckpt.ErrBusy) || !errors.As(err, &refused) {
 		t.Errorf("got error %v", err)
 	}
 	p.checkUndone()
+}
+
+// A program that opens one file after the other, of a kind that cannot be saved, is waited for; the
+// same file is refused before the deadline.
+func TestCheckpointWaitsForOpenFiles(t *testing.T) {
+	opened := ckpt.Obstacle{Subject: "pid 7, descriptor 4", Reason: "is a userfaultfd", Inode: 9}
+	for _, others := range []bool{true, false} {
+		p := newPlay(t, t.TempDir(), fault{})
+		looks := 9
+		if !others {
+			looks = 1 << 30
+		}
+		p.order.CPU = &passing{p.order.CPU.(*cpu), looks, opened, others}
+		_, err := ckpt.Checkpoint(p.ctx, p.order)
+		var refused *ckpt.ObstacleError
+		switch {
+		case others && err != nil:
+			t.Errorf("other files: got %v", err)
+		case !others && (errors.Is(err, ckpt.ErrBusy) || !errors.As(err, &refused)):
+			t.Errorf("the same file: got %v, want that it is refused", err)
+		}
+	}
 }
 
 // TestLimitIsShared: all devices write within one limit, also one that joins during the checkpoint.

@@ -158,8 +158,8 @@ func TestDeadMount(t *testing.T) {
 	}
 }
 
-// TestTooManyDead: while as many calls of the user hang as may, a file is refused by that limit, and
-// not as if it did not respond itself.
+// TestTooManyDead: while as many calls of the user hang as may, a file is refused by that limit,
+// and not as if it did not respond itself.
 func TestTooManyDead(t *testing.T) {
 	l := newLab(t)
 	path := l.save("f", "old\n", &image.FileCut{})

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -76,7 +77,7 @@ func (s *inspection) checkNameless(m *member, d *proc.Descriptor) {
 	if !ok {
 		why = [2]string{fmt.Sprintf("is a %s, which CRIU does not support", kind), "close it"}
 	}
-	s.refuse(s.descriptorSubject(m, d.Number), why[0], why[1])
+	s.note(ckpt.Obstacle{Subject: s.descriptorSubject(m, d.Number), Reason: why[0], Remedy: why[1], Inode: d.Stat.Ino})
 }
 
 // checkCharacters checks a character device.

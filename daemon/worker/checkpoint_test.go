@@ -250,6 +250,28 @@ func TestQuiesceGivesUp(t *testing.T) {
 	c.ok(abi.CallPing, nil, nil)
 }
 
+// A thread that replaces memory holds up the checkpoint, by name, and only as long as it takes.
+func TestQuiesceWaitsForHolds(t *testing.T) {
+	s := newTestWorker(t, "soft:1")
+	c := caller{t, s.program.NewThread()}
+	d := s.dump()
+	d.begin()
+	release := s.program.Hold()
+	if done := d.doOrBusy(quiesce(50 * time.Millisecond)); !strings.Contains(done.GetBusy(), "being registered") {
+		t.Errorf("busy %q", done.GetBusy())
+	}
+	c.ok(abi.CallPing, nil, nil) // the gate is open
+	answer := make(chan *api.SaveDone, 1)
+	go func() { answer <- d.doOrBusy(quiesce(time.Minute)) }()
+	s.program.AwaitClosedGate()
+	release()
+	if done := <-answer; done.GetBusy() != "" {
+		t.Errorf("busy %q after the end", done.GetBusy())
+	}
+	d.end()
+	c.ok(abi.CallPing, nil, nil)
+}
+
 // A thread that had passed the gate posts a call that needs the program. The cut reports busy at
 // once.
 func TestCutNeedsTheProgram(t *testing.T) {

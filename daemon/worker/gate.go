@@ -29,6 +29,10 @@ func stillBusy(ctx context.Context, what error) error {
 	return busyError{what}
 }
 
+// errHolding is returned while the program replaces private memory by memory that kernels reach: it
+// has a userfaultfd open, which no checkpoint can save.
+var errHolding = errors.New("private memory is being registered for kernels")
+
 // gate quiesces a session and resumes it.
 type gate struct {
 	live    *link
@@ -68,6 +72,9 @@ func (g *gate) quiesce(ctx context.Context) error {
 // may still post one call, even after drain returns. So the caller drains again once the program is
 // frozen.
 func (g *gate) drain(ctx context.Context) error {
+	if err := g.poll(ctx, func() bool { return !g.live.file.Holding() }); err != nil {
+		return stillBusy(ctx, errHolding)
+	}
 	for {
 		if err := g.poll(ctx, g.ring.Empty); err != nil {
 			return stillBusy(ctx, errors.New("calls are still in the ring"))
@@ -99,6 +106,8 @@ func (g *gate) drainFrozen(ctx context.Context) error {
 			return err
 		case <-look.C:
 			switch {
+			case g.live.file.Holding():
+				cancel(errHolding)
 			case g.live.slots.Serving():
 				cancel(errors.New("a call waits for the program to copy"))
 			case g.ring.Empty() && g.session.HostFunctions() > 0: // the ring may hold the end of one

@@ -1,5 +1,6 @@
 /* The guard is a userfaultfd that protects pages against stores: a thread that stores to one waits
- * in the kernel. It is open only during the move of some pages, because CRIU cannot save it. */
+ * in the kernel. It is open only during the move of some pages, because CRIU cannot save it, and
+ * checkpoints wait for that. */
 #include "guard.h"
 
 #include <dirent.h>
@@ -8,6 +9,8 @@
 #include <sys/ioctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#include "post.h"
 
 /* Whether this is the only thread of the process. */
 static bool alone(void)
@@ -42,12 +45,20 @@ static bool watch(int fd, uint64_t start, size_t bytes)
 
 bool phos_guard_begin(uint64_t start, size_t bytes, int *guard)
 {
-	*guard = open_fault();
-	if (*guard >= 0 && watch(*guard, start, bytes))
-		return true;
-	phos_guard_end(*guard);
 	*guard = -1;
-	return alone();
+	if (phos_hold_begin() != CUDA_SUCCESS)
+		return false;
+	int fault = open_fault();
+	if (fault >= 0 && watch(fault, start, bytes)) {
+		*guard = fault;
+		return true;
+	}
+	if (fault >= 0)
+		close(fault);
+	if (alone())
+		return true;
+	phos_hold_end();
+	return false;
 }
 
 static bool protect(int guard, uint64_t start, size_t bytes, uint64_t mode)
@@ -82,4 +93,5 @@ void phos_guard_end(int guard)
 {
 	if (guard >= 0)
 		close(guard);
+	phos_hold_end();
 }

@@ -6,8 +6,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Begins to guard whole pages. *guard is -1 if no guard is needed, as there is only this thread.
- * Returns false if other threads cannot be held up. */
+/* Begins to guard whole pages; waits while a checkpoint is taken. *guard is -1 if no guard is
+ * needed, as there is only this thread. Returns false if other threads cannot be held up. */
 bool phos_guard_begin(uint64_t start, size_t bytes, int *guard);
 
 /* Makes stores to a part of the guarded pages wait. */

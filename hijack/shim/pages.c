@@ -25,7 +25,7 @@
 
 #define FILE_NAME "phos-registered"
 
-/* Other threads wait for at most so many bytes at a time. */
+/* So many bytes are replaced in a step. */
 enum { STEP_BYTES = 2 << 20, LINE_BYTES = 4608 };
 
 /* A mapping of the program. */
@@ -100,28 +100,33 @@ static bool own_memory(uint64_t start, uint64_t end)
 	return (uintptr_t)stack < end && start < (uintptr_t)stack + bytes;
 }
 
+/* Replaces a few pages by those of fresh, with their content. */
+static bool replace_step(uint64_t start, size_t bytes, unsigned char *fresh)
+{
+	void *there = (void *)(uintptr_t)start;
+	int guard;
+	if (!phos_guard_begin(start, bytes, &guard))
+		return false;
+	bool moved = phos_guard_close(guard, start, bytes);
+	if (moved) {
+		memcpy(fresh, there, bytes);
+		moved = mremap(fresh, bytes, bytes, MREMAP_MAYMOVE | MREMAP_FIXED, there) !=
+			MAP_FAILED;
+	}
+	phos_guard_open(guard, start, bytes);
+	phos_guard_end(guard);
+	return moved;
+}
+
 /* Replaces pages by those of fresh, with their content. Returns how many bytes were replaced. The
- * rest of fresh is unmapped. */
+ * rest of fresh is unmapped. Other threads, and a checkpoint, wait for a step at most. */
 static size_t replace(uint64_t start, size_t bytes, unsigned char *fresh)
 {
-	size_t done = 0;
-	int guard;
-	if (phos_guard_begin(start, bytes, &guard)) {
-		while (done < bytes) {
-			size_t step = bytes - done < STEP_BYTES ? bytes - done : STEP_BYTES;
-			void *there = (void *)(uintptr_t)(start + done);
-			bool moved = phos_guard_close(guard, start + done, step);
-			if (moved) {
-				memcpy(fresh + done, there, step);
-				moved = mremap(fresh + done, step, step,
-					       MREMAP_MAYMOVE | MREMAP_FIXED, there) != MAP_FAILED;
-			}
-			phos_guard_open(guard, start + done, step);
-			if (!moved)
-				break;
-			done += step;
-		}
-		phos_guard_end(guard);
+	size_t done = 0, step = STEP_BYTES;
+	for (; done < bytes; done += step) {
+		step = bytes - done < STEP_BYTES ? bytes - done : STEP_BYTES;
+		if (!replace_step(start + done, step, fresh + done))
+			break;
 	}
 	if (done < bytes)
 		munmap(fresh + done, bytes - done);

@@ -83,6 +83,11 @@ CUresult phos_post(struct phos_call *c);
  * phos_take_* before the thread makes another call. */
 CUresult phos_wait(struct phos_call *c);
 
+/* Before and after the calling thread holds what no checkpoint can save. A checkpoint waits for the
+ * end, and the beginning waits for a checkpoint. In between, the thread makes no call. */
+CUresult phos_hold_begin(void);
+void phos_hold_end(void);
+
 /* Refuses a call that is exported but not implemented: reports that once per name and returns
  * NOT_SUPPORTED. */
 CUresult phos_refuse(const char *name);

@@ -136,6 +136,25 @@ static CUresult pass_gate(unsigned flags)
 	}
 }
 
+/* The worker closes the gate, then reads the count; we count, then read the gate. */
+CUresult phos_hold_begin(void)
+{
+	CUresult result = CUDA_SUCCESS;
+	while (result == CUDA_SUCCESS) {
+		atomic_fetch_add(phos_word(PHOS_WORD_HOLDS), 1);
+		if ((atomic_load(phos_word(PHOS_WORD_GATE)) & PHOS_GATE_CLOSED) == 0)
+			return CUDA_SUCCESS;
+		phos_hold_end();
+		result = pass_gate(PHOS_WAIT);
+	}
+	return result;
+}
+
+void phos_hold_end(void)
+{
+	atomic_fetch_sub(phos_word(PHOS_WORD_HOLDS), 1);
+}
+
 /* The slow path of an entry: not initialised, worker gone, an earlier error, a checkpoint, a new
  * thread. */
 static CUresult enter_slowly(struct phos_thread *t, unsigned flags)

@@ -39,8 +39,8 @@ CUresult cuMemGetAllocationGranularity(size_t *granularity, const CUmemAllocatio
 	CUresult result = phos_enter();
 	if (result == CUDA_SUCCESS)
 		result = check_kind(properties);
-	/* The host's memory has a granularity, too. NCCL asks for it, fails if there is none, and does
-	 * without such memory if cuMemCreate refuses it. */
+	/* The host's memory has a granularity, too. NCCL asks for it, fails if there is none, and
+	 * does without such memory if cuMemCreate refuses it. */
 	CUmemLocationType where = properties->location.type;
 	if (result == CUDA_SUCCESS && (where < LOCATION_HOST || where > LOCATION_HOST_NUMA_CURRENT))
 		result = check_location(&properties->location);

@@ -59,6 +59,9 @@
 // saved unchanged. A restored session continues with that content in a new file with a new session
 // number and GateRestored set, served by another worker. The program sees no other change.
 //
+// A thread that holds what cannot be saved (a userfaultfd) counts itself in WordHolds while the
+// gate is open, and makes no call until it has let go. The checkpoint waits for zero.
+//
 // # Callbacks
 //
 // The worker appends records of CallbackRecord bytes: u32 kind, u32 0, u64 function, u64 user data,

@@ -47,6 +47,7 @@ const (
 	WordWorker        = 344 // u32 after a restore, the worker's pid as the program sees it; 0: in another pid namespace
 	WordCopies        = 348 // u32 CopiesInPieces if the program knows SlotPieces; set by the program
 	WordDamage        = 352 // u32 1: DamageText says that memory of the image is lost; 2: the program has told its user
+	WordHolds         = 356 // u32 how many threads hold what no checkpoint can save; set by the program
 	WordHeartbeat     = 384 // u64 the worker increments it while alive
 	WordCompleted     = 448 // u64 sequence of the last completed frame
 	WordCallbackHead  = 512 // u64 bytes ever posted to the callback ring; written by the worker; futex on the low half

@@ -30,6 +30,10 @@ func (f *File) SetGate(closed bool) {
 	f.setGate(GateClosed, closed)
 }
 
+// Holding reports whether a thread of the program holds what no checkpoint can save. Once the gate
+// is closed, no thread begins to.
+func (f *File) Holding() bool { return f.Word32(WordHolds).Load() != 0 }
+
 // SetFull stops (true) or allows further asynchronous calls of the program.
 func (f *File) SetFull(full bool) { f.setGate(GateFull, full) }
 

@@ -60,6 +60,28 @@ func TestBusyPrograms(t *testing.T) {
 	daemon.Empty()
 }
 
+// TestRegistering saves a program again and again that replaces private memory by memory that
+// kernels reach. Meanwhile it has a userfaultfd open, most of the time, which CRIU cannot save.
+func TestRegistering(t *testing.T) {
+	daemon := start(t)
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "states.c"))
+	plain := daemon.Job(t, program, "register")
+	release(t, plain)
+	want, status := runUndisturbed(plain)
+	job := daemon.Job(t, program, "register")
+	job.Hold = true
+	job.Start()
+	job.WaitLine("now")
+	for range 3 {
+		t.Log(job.PreDump())
+	}
+	release(t, job)
+	job.Kill()
+	job.Restore()
+	job.FinishLike(t, "restored", want, status)
+	daemon.Empty()
+}
+
 // release lets a program leave its state.
 func release(t *testing.T, job *harness.Job) {
 	if err := os.WriteFile(filepath.Join(job.Dir, "enough"), nil, 0o600); err != nil {

@@ -130,6 +130,37 @@ static void test_restored_and_full(void)
 	EXPECT_EQUAL(post(OP_POST, 0), CUDA_SUCCESS);
 }
 
+static _Atomic uint32_t holding;
+
+static void *hold(void *result)
+{
+	*(CUresult *)result = phos_hold_begin();
+	atomic_store(&holding, 1);
+	return NULL;
+}
+
+/* A closed gate stops a thread that would hold what cannot be saved; the count says how many do. */
+static void test_holds(void)
+{
+	pthread_t thread;
+	CUresult result = CUDA_ERROR_UNKNOWN;
+	_Atomic uint32_t *count = phos_word(PHOS_WORD_HOLDS);
+	EXPECT_EQUAL(phos_hold_begin(), CUDA_SUCCESS);
+	EXPECT_EQUAL(atomic_load(count), 1);
+	atomic_fetch_or(phos_word(PHOS_WORD_GATE), PHOS_GATE_CLOSED);
+	EXPECT_EQUAL(pthread_create(&thread, NULL, hold, &result), 0);
+	usleep(250000); /* longer than one sleep */
+	EXPECT_EQUAL(atomic_load(&holding), 0);
+	EXPECT_EQUAL(atomic_load(count), 1);
+	phos_hold_end();
+	EXPECT_EQUAL(atomic_load(count), 0);
+	open_gate(PHOS_GATE_CLOSED);
+	pthread_join(thread, NULL);
+	EXPECT_EQUAL(result, CUDA_SUCCESS);
+	EXPECT_EQUAL(atomic_load(count), 1);
+	phos_hold_end();
+}
+
 int main(void)
 {
 	lab_begin(handle);
@@ -137,6 +168,7 @@ int main(void)
 	test_restored(PHOS_GATE_CLOSED, 100);
 	test_restored(0, 200);
 	test_restored_and_full();
+	test_holds();
 	lab_end();
 	return expect_result("gate_test");
 }

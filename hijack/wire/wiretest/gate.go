@@ -25,6 +25,20 @@ func (t *Thread) passGate(flags uint16) {
 	}
 }
 
+// Hold makes a thread hold what no checkpoint can save, until release.
+func (p *Program) Hold() (release func()) {
+	holds := p.view.Load().file.Word32(wire.WordHolds)
+	holds.Add(1)
+	return func() { holds.Add(^uint32(0)) }
+}
+
+// AwaitClosedGate returns when the gate is closed.
+func (p *Program) AwaitClosedGate() {
+	for p.view.Load().gate.Load()&wire.GateClosed == 0 {
+		time.Sleep(time.Millisecond)
+	}
+}
+
 // Freeze stops the program like a frozen cgroup: no thread posts. Requested copies are still done.
 func (p *Program) Freeze() { p.mu.Lock() }
 

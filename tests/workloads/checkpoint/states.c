@@ -6,11 +6,13 @@
  * - callback: a host function waits for a file "enough", and the program waits for its stream
  * - capture: a stream is being captured until that file exists
  * - asleep: the program sleeps
+ * - register: private memory is registered for kernels, and back, until that file exists
  *
  * Afterwards it waits for the file that HOLD names. */
 #include "../driver/driver.h"
 #include "hold.h"
 #include <string.h>
+#include <sys/mman.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -112,10 +114,33 @@ static void captured(void)
 	check();
 }
 
+/* The memory keeps its content, each word its index. */
+static void registered(void)
+{
+	enum { WORDS = 48 << 20 };
+	unsigned *memory =
+		mmap(NULL, WORDS * 4UL, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(memory != MAP_FAILED);
+	for (unsigned i = 0; i < WORDS; i++)
+		memory[i] = i;
+	say("now");
+	while (access("enough", F_OK) != 0) {
+		CU(D(cuMemHostRegister)(memory, WORDS * 4UL, CU_MEMHOSTREGISTER_DEVICEMAP));
+		CU(D(cuMemHostUnregister)(memory));
+	}
+	for (unsigned i = 0; i < WORDS; i++)
+		CHECK(memory[i] == i);
+	CHECK(munmap(memory, WORDS * 4UL) == 0);
+}
+
 static void enter_state(const char *which)
 {
 	if (!strcmp(which, "capture")) {
 		captured();
+		return;
+	}
+	if (!strcmp(which, "register")) {
+		registered();
 		return;
 	}
 	if (!strcmp(which, "asleep")) {
