@@ -26,6 +26,20 @@ func TestTorch(t *testing.T) {
 	daemon.Empty()
 }
 
+// TestTorchWheel saves a training by PyPI's PyTorch and its libraries on a blank GPU.
+func TestTorchWheel(t *testing.T) {
+	python, err := harness.Tool("TORCH_WHEEL_PYTHON")
+	harness.Need(t, "torchwheel", err)
+	harness.BlankGPU(t)
+	daemon := start(t, "--gpus=soft:1,cc=9.0,cuda=13.0,blank")
+	checkpointBetweenSteps(
+		t,
+		12,
+		func(pause string) *harness.Job { return script(t, daemon, python, "with_wheel.py", "12", pause) },
+	)
+	daemon.Empty()
+}
+
 // torchGPU is a software GPU whose capability PyTorch's libraries do not have machine code for, so
 // they load PTX.
 const torchGPU = "--gpus=soft:1,deterministic,cc=12.0"

@@ -31,6 +31,15 @@ func RealGPU(t testing.TB, property string) {
 	}
 }
 
+// BlankGPU skips a test of blank GPUs where all daemons have real ones. Over a second phosd it
+// runs.
+func BlankGPU(t testing.TB) {
+	t.Helper()
+	if library, real := Driver(); real && library == "" {
+		t.Skip("on real GPUs results are computed, and other tests compare them")
+	}
+}
+
 // Nested reports whether every Start is a StartNested.
 func Nested() bool { return os.Getenv(NestedVariable) != "" }
 
