@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
@@ -28,7 +29,7 @@ func ExamplePolicies() {
 			Length: j.length, Estimate: j.length,
 		})
 	}
-	result, err := sim.Play(context.Background(), jobs, sim.Options{
+	result, err := sim.Play(context.Background(), packed.Of(jobs...), sim.Options{
 		Nodes:    nodes,
 		Policies: scheduler.Policies{Order: order.FIFO{}, Place: place.BestFit{}, Backfill: backfill.NewEASY()},
 	})
@@ -36,7 +37,7 @@ func ExamplePolicies() {
 		fmt.Println(err)
 		return
 	}
-	for _, j := range result.Jobs {
+	for _, j := range result.Jobs.All() {
 		fmt.Printf("job %d starts at %v and ends at %v\n", j.ID, j.Start, j.Finish)
 	}
 	fmt.Printf("makespan %.0f s\n", result.Summary.Makespan)

@@ -35,9 +35,9 @@ func TestPromptStarts(t *testing.T) {
 					second = 60 * s // the first job has the other six GPUs
 				}
 			}
-			if r.Jobs[1].Start != first || r.Jobs[2].Start != second {
+			if r.Jobs.At(1).Start != first || r.Jobs.At(2).Start != second {
 				t.Errorf("%s, prompt %v: jobs start at %v and %v, want %v and %v",
-					name, prompt, r.Jobs[1].Start, r.Jobs[2].Start, first, second)
+					name, prompt, r.Jobs.At(1).Start, r.Jobs.At(2).Start, first, second)
 			}
 			for _, run := range r.Runs {
 				if run.Job == 0 && run.To < 60*s {

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -32,13 +33,13 @@ func policies(t *testing.T, name string, p order.Parameters) scheduler.Policies 
 
 func simulate(t *testing.T, nodes []cluster.Node, p scheduler.Policies, jobs []cluster.Job) *sim.Result {
 	t.Helper()
-	r, err := sim.Play(t.Context(), jobs, sim.Options{Nodes: nodes, Policies: p})
+	r, err := sim.Play(t.Context(), packed.Of(jobs...), sim.Options{Nodes: nodes, Policies: p})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i := range r.Jobs {
-		if r.Jobs[i].Outcome != sim.Done {
-			t.Fatalf("job %d is not done", r.Jobs[i].ID)
+	for i := range r.Jobs.All() {
+		if r.Jobs.At(i).Outcome != sim.Done {
+			t.Fatalf("job %d is not done", r.Jobs.At(i).ID)
 		}
 	}
 	return r
@@ -91,7 +92,7 @@ func TestFileOrder(t *testing.T) {
 				if first == nil {
 					first = r
 				}
-				if !reflect.DeepEqual(r.Jobs, first.Jobs) {
+				if !reflect.DeepEqual(r.Jobs.Slice(), first.Jobs.Slice()) {
 					t.Errorf("%s: the jobs' order in the file matters", name)
 				}
 			}
@@ -112,10 +113,10 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 			p := policies(t, "fifo", order.Parameters{})
 			p.Admit = a
 			r := simulate(t, nodes(5, 4), p, crowd(seed, 150))
-			if name != "load:0.5" && !reflect.DeepEqual(r.Jobs, plain.Jobs) {
+			if name != "load:0.5" && !reflect.DeepEqual(r.Jobs.Slice(), plain.Jobs.Slice()) {
 				t.Errorf("seed %d, %s: admission changes what becomes of jobs", seed, name)
 			}
-			sortEvents(t, r.Jobs)
+			sortEvents(t, r.Jobs.Slice())
 		}
 	}
 }
@@ -170,7 +171,7 @@ func TestAgingEndsStarvation(t *testing.T) {
 	}
 	start := func(bound time.Duration) time.Duration {
 		r := simulate(t, nodes(1, 1), policies(t, "srtf", order.Parameters{Aging: bound}), jobs)
-		return r.Jobs[len(r.Jobs)-1].Start
+		return r.Jobs.At(r.Jobs.Len() - 1).Start
 	}
 	if at := start(0); at < short*10*s {
 		t.Errorf("srtf starts the long job at %v, before the last of the others", at)
@@ -194,7 +195,7 @@ func TestNoStarvationUnderAging(t *testing.T) {
 			work += j.Length * time.Duration(j.GPUs)
 		}
 		r := simulate(t, nodes(5, 4), p, jobs)
-		for _, j := range r.Jobs {
+		for _, j := range r.Jobs.All() {
 			// When it is old, at most all the others are older, and the cluster is at least half full while
 			// it waits.
 			if wait := j.Start - j.Submit; wait > bound+2*work/20+100*s {
@@ -273,7 +274,7 @@ func waiting(t *testing.T, servers int, load float64, length func(*rand.Rand) fl
 		}
 		result := simulate(t, nodes(1, servers), scheduler.Policies{Order: order.FIFO{}, Place: place.FirstFree{}}, all)
 		wait := 0.0
-		for _, j := range result.Jobs[first:] {
+		for _, j := range result.Jobs.Slice()[first:] {
 			wait += (j.Start - j.Submit).Seconds() / unit.Seconds() / (jobs - first)
 		}
 		sum, squares = sum+wait, squares+wait*wait

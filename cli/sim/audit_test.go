@@ -36,11 +36,11 @@ func (b *books) audit(r *sim.Result) (wrong []cluster.JobID) {
 	b.saved, b.saves = map[cluster.JobID]time.Duration{}, map[cluster.GPU][]checkpoint{}
 	b.exclusive(r.Runs)
 	ends := map[cluster.JobID]time.Duration{}
-	for i := range r.Jobs {
-		if r.Jobs[i].Outcome != sim.Done {
-			b.t.Fatalf("job %d did not end", r.Jobs[i].ID)
+	for i := range r.Jobs.All() {
+		if r.Jobs.At(i).Outcome != sim.Done {
+			b.t.Fatalf("job %d did not end", r.Jobs.At(i).ID)
 		}
-		ends[r.Jobs[i].ID] = r.Jobs[i].Finish
+		ends[r.Jobs.At(i).ID] = r.Jobs.At(i).Finish
 	}
 	last := map[cluster.JobID]time.Duration{}
 	for i := range r.Runs {

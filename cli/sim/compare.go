@@ -1,7 +1,6 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"flag"
 	"fmt"
@@ -16,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
@@ -265,9 +265,8 @@ func gpusOf(nodes []cluster.Node) (gpus int) {
 
 // offeredLoad returns how much of the cluster a trace needs while jobs arrive.
 func offeredLoad(in input) float64 {
-	need, first, last := 0.0, in.jobs[0].Submit, in.jobs[0].Submit
-	for i := range in.jobs {
-		j := &in.jobs[i]
+	need, first, last := 0.0, in.jobs.Submit(0), in.jobs.Submit(0)
+	for _, j := range in.jobs.All() {
 		need += j.Length.Seconds() * float64(j.GPUs) * float64(max(1, j.Share)) / cluster.WholeGPU
 		first, last = min(first, j.Submit), max(last, j.Submit)
 	}
@@ -278,24 +277,20 @@ func offeredLoad(in input) float64 {
 }
 
 // stretch returns the jobs of a trace with scaled times between them.
-func stretch(in input, load float64) ([]cluster.Job, error) {
+func stretch(in input, load float64) (*packed.Jobs, error) {
 	is := offeredLoad(in)
 	if is == 0 {
 		return nil, fmt.Errorf("--load: all jobs arrive at once, so there are no times between them to stretch")
 	}
-	jobs := slices.Clone(in.jobs)
-	first := slices.MinFunc(jobs, bySubmission).Submit
-	last := slices.MaxFunc(jobs, bySubmission).Submit
+	first, last := in.jobs.Submit(0), in.jobs.Submit(0)
+	for i := range in.jobs.Len() {
+		first, last = min(first, in.jobs.Submit(i)), max(last, in.jobs.Submit(i))
+	}
 	if (last-first).Seconds()*(is/load) > sim.Horizon.Seconds() {
 		return nil, fmt.Errorf("--load %v: the jobs of the trace would be too far apart: %w", load, sim.ErrHorizon)
 	}
-	for i := range jobs {
-		jobs[i].Submit = first + scaled(jobs[i].Submit-first, is/load)
-	}
-	return jobs, nil
+	return in.jobs.Map(func(_ int, j *cluster.Job) { j.Submit = first + scaled(j.Submit-first, is/load) }), nil
 }
-
-func bySubmission(a, b cluster.Job) int { return cmp.Compare(a.Submit, b.Submit) }
 
 // run simulates the cells, several at a time. Each has its own result, so the order does not
 // matter.
@@ -309,7 +304,7 @@ func (g *grid) run(ctx context.Context, progress progress) error {
 	var next, done atomic.Int64
 	var total int
 	for i := range g.cells {
-		total += len(g.cells[i].input.jobs)
+		total += g.cells[i].input.jobs.Len()
 	}
 	var wg sync.WaitGroup
 	for range min(workers, len(g.cells)) {

@@ -184,7 +184,7 @@ func traceVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string
 		if err := writeTrace(*out, trace); err != nil {
 			return err
 		}
-		notes.line("%s: %s", *out, humanize.Count(len(trace.Jobs), "job", "jobs"))
+		notes.line("%s: %s", *out, humanize.Count(trace.Jobs.Len(), "job", "jobs"))
 		return notes.err
 	}
 }

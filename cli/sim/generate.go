@@ -131,7 +131,7 @@ func generateVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 		if err := writeTrace(*out, trace); err != nil {
 			return err
 		}
-		_, err = fmt.Fprintf(to.Err, "%s: %s\n", *out, humanize.Count(len(trace.Jobs), "job", "jobs"))
+		_, err = fmt.Fprintf(to.Err, "%s: %s\n", *out, humanize.Count(trace.Jobs.Len(), "job", "jobs"))
 		return err
 	}
 }

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/eventlog"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
@@ -21,7 +22,7 @@ func formats() []string { return workload.Formats() }
 
 // input is what is simulated.
 type input struct {
-	jobs   []cluster.Job
+	jobs   *packed.Jobs
 	nodes  []cluster.Node
 	events []sim.NodeEvent
 	tables tables
@@ -62,15 +63,14 @@ func (s *settings) load() (in input, err error) {
 func (s *settings) complete(in *input) (err error) {
 	fit := s.fits(in.nodes)
 	counted := false
-	for i := range in.jobs {
-		j := &in.jobs[i]
-		if column, want := fit(j); want != "" {
+	for _, j := range in.jobs.All() {
+		if column, want := fit(&j); want != "" {
 			return fmt.Errorf(
 				"%s: job %d: %s: got %q, want %s",
 				filepath.Base(s.Jobs),
 				j.ID,
 				column,
-				valueOf(j, column),
+				valueOf(&j, column),
 				want,
 			)
 		}
@@ -84,7 +84,7 @@ func (s *settings) complete(in *input) (err error) {
 		)
 	}
 	if s.EstimateError > 0 {
-		sim.PerturbEstimates(in.jobs, s.EstimateError, s.Seed)
+		in.jobs = sim.PerturbEstimates(in.jobs, s.EstimateError, s.Seed)
 	}
 	if s.NodeEvents != "" {
 		if in.events, err = readNodeEvents(s.NodeEvents, in.nodes); err != nil {

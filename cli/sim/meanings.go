@@ -5,11 +5,10 @@ import (
 	"context"
 	"flag"
 	"fmt"
-	"slices"
 	"text/tabwriter"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // meaning is what an order makes of a job's priority and of its user's weight; "" if nothing: then
@@ -67,7 +66,7 @@ func knowing() (known []string) {
 }
 
 // refuseIgnored returns an error if the order ignores users' weights or jobs' priorities.
-func (s *settings) refuseIgnored(jobs []cluster.Job) error {
+func (s *settings) refuseIgnored(jobs *packed.Jobs) error {
 	if s.Weights != nil && meanings[s.Order].Weight == "" && !s.IgnoreWeights {
 		return usage(fmt.Errorf(
 			"order %s ignores --weights; leave it out of this comparison, or let it ignore them with --ignore-weights", s.Order,
@@ -77,15 +76,20 @@ func (s *settings) refuseIgnored(jobs []cluster.Job) error {
 }
 
 // refusePriorities returns an error if jobs have different priorities and the order ignores them.
-func (s *settings) refusePriorities(jobs []cluster.Job) error {
+func (s *settings) refusePriorities(jobs *packed.Jobs) error {
 	known := s.Profile == native && meanings[s.Order].Priority != ""
-	if known || s.IgnorePriority || len(jobs) == 0 {
+	if known || s.IgnorePriority || jobs.Len() == 0 {
 		return nil
 	}
-	i := slices.IndexFunc(jobs, func(j cluster.Job) bool { return j.Priority != jobs[0].Priority })
-	if i < 0 {
+	first := jobs.At(0)
+	i := 0
+	for i < jobs.Len() && jobs.At(i).Priority == first.Priority {
+		i++
+	}
+	if i == jobs.Len() {
 		return nil
 	}
+	other := jobs.At(i)
 	under := "order " + s.Order
 	if s.Profile != native {
 		under += " of profile " + s.Profile
@@ -93,7 +97,7 @@ func (s *settings) refusePriorities(jobs []cluster.Job) error {
 	return usage(fmt.Errorf(
 		"%s ignores the jobs' priority, and they differ (job %d: %d, job %d: %d); "+
 			"take an order that reads it (%s), or let this one ignore it with --ignore-priority",
-		under, jobs[0].ID, jobs[0].Priority, jobs[i].ID, jobs[i].Priority, names(knowing()),
+		under, first.ID, first.Priority, other.ID, other.Priority, names(knowing()),
 	))
 }
 

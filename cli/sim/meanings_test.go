@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
+	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
 // TestPriorities: under every order, a priority lets a job end earlier than without, or the jobs
@@ -28,7 +29,7 @@ func TestPriorities(t *testing.T) {
 		flags := " --nodes 1 --gpus-per-node 1" + forOrder(order) + " --jobs "
 		last := func(line string) time.Duration {
 			r, _ := play(t, line)
-			return r.Jobs[len(r.Jobs)-1].Finish
+			return r.Jobs.At(r.Jobs.Len() - 1).Finish
 		}
 		if meanings[order].Priority != "" {
 			if with, without := last(flags+urgent), last(flags+plain); with >= without {
@@ -93,9 +94,9 @@ func TestWeights(t *testing.T) {
 		}
 		mean := func(line string) (sum time.Duration) {
 			r, _ := play(t, line)
-			for i := range r.Jobs {
-				if r.Jobs[i].User == "b" {
-					sum += r.Jobs[i].JCT() / 12
+			for i := range r.Jobs.All() {
+				if r.Jobs.At(i).User == "b" {
+					sum += jct(r, i) / 12
 				}
 			}
 			return sum
@@ -113,9 +114,9 @@ func TestContention(t *testing.T) {
 	line := "--nodes 1 --gpus-per-node 4 --order themis --jobs " + jobs
 	with, _ := play(t, line+" --contention 4")
 	without, _ := play(t, line)
-	if with.Jobs[2].Start >= with.Jobs[1].Start || without.Jobs[2].Start < without.Jobs[1].Start {
+	if with.Jobs.At(2).Start >= with.Jobs.At(1).Start || without.Jobs.At(2).Start < without.Jobs.At(1).Start {
 		t.Errorf("with contention job 2 starts at %v and job 1 at %v, without at %v and %v",
-			with.Jobs[2].Start, with.Jobs[1].Start, without.Jobs[2].Start, without.Jobs[1].Start)
+			with.Jobs.At(2).Start, with.Jobs.At(1).Start, without.Jobs.At(2).Start, without.Jobs.At(1).Start)
 	}
 	for _, flags := range []string{" --contention -1", " --contention NaN"} {
 		if _, err := say(context.Background(), strings.Fields("run "+line+flags)...); !errors.Is(err, verb.ErrUsage) {
@@ -154,10 +155,16 @@ func TestPreemptionIsAsListed(t *testing.T) {
 	}
 	r, _ := play(t, "--nodes 2 --gpus-per-node 2 --order priority --preemptive-priority --jobs "+jobs)
 	waits := [3]time.Duration{}
-	for i := range r.Jobs {
-		waits[i%3] += r.Jobs[i].JCT()
+	for i := range r.Jobs.All() {
+		waits[i%3] += jct(r, i)
 	}
 	if r.Summary.Preemptions == 0 || waits[2] >= waits[1] || waits[1] >= waits[0] {
 		t.Errorf("%d preemptions; by priority, jobs take %v", r.Summary.Preemptions, waits)
 	}
+}
+
+// jct returns the completion time of the i-th job.
+func jct(r *sim.Result, i int) time.Duration {
+	j := r.Jobs.At(i)
+	return j.JCT()
 }

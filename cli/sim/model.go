@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
@@ -82,7 +83,7 @@ type speedModel struct {
 }
 
 // newSpeedModel returns the model for some jobs on some nodes.
-func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given *throughput.Table) *speedModel {
+func (s *settings) newSpeedModel(jobs *packed.Jobs, nodes []cluster.Node, given *throughput.Table) *speedModel {
 	m := &speedModel{types: gpuTypes(nodes)}
 	switch s.Model {
 	case ownModel:
@@ -106,8 +107,7 @@ func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given
 		m.missing = fmt.Sprintf("no speed of --reference %s is known; the table has V100 and others", words.Clip(s.Reference))
 	}
 	reached := map[string]bool{}
-	for i := range jobs {
-		j := &jobs[i]
+	for _, j := range jobs.All() {
 		if j.MinGPUs < j.MaxGPUs {
 			m.elastic++
 			if !base.Has(j.Model) {
@@ -116,7 +116,7 @@ func (s *settings) newSpeedModel(jobs []cluster.Job, nodes []cluster.Node, given
 		}
 		if key := j.Model + "\x00" + j.GPUType; j.GPUType == "" && len(m.types) > 1 && !reached[key] {
 			reached[key] = true
-			m.check(j)
+			m.check(&j)
 		}
 	}
 	return m
@@ -179,7 +179,7 @@ func gpuTypes(nodes []cluster.Node) (types []string) {
 }
 
 // refuse returns why an order cannot be played under the model; nil if it can.
-func (s *settings) refuse(jobs []cluster.Job, t tables) error {
+func (s *settings) refuse(jobs *packed.Jobs, t tables) error {
 	wrong := func(why string) error {
 		return usage(fmt.Errorf("order %s cannot be simulated under --model %s: %s", s.Order, s.Model, why))
 	}
@@ -189,8 +189,7 @@ func (s *settings) refuse(jobs []cluster.Job, t tables) error {
 	if s.Model != measuredModel {
 		return nil
 	}
-	for i := range jobs {
-		j := &jobs[i]
+	for _, j := range jobs.All() {
 		resized := j.MaxGPUs > 0 && j.MinGPUs < j.MaxGPUs && (s.resizes() || s.Caps != nil)
 		if measured := t.speeds.table.Has(j.Model) && t.speeds.table.Model(j.Model).Given(); resized && !measured {
 			return wrong(fmt.Sprintf(
@@ -219,17 +218,15 @@ func (s *settings) apply(p *scheduler.Policies, t tables) {
 
 // limit returns the jobs as the model lets them be: with --no-grow, none has more GPUs than it asks
 // for.
-func (s *settings) limit(jobs []cluster.Job) []cluster.Job {
+func (s *settings) limit(jobs *packed.Jobs) *packed.Jobs {
 	if !s.NoGrow {
 		return jobs
 	}
-	jobs = slices.Clone(jobs)
-	for i := range jobs {
-		if j := &jobs[i]; j.MaxGPUs > j.GPUs {
+	return jobs.Map(func(_ int, j *cluster.Job) {
+		if j.MaxGPUs > j.GPUs {
 			j.MaxGPUs = j.GPUs
 		}
-	}
-	return jobs
+	})
 }
 
 // restartTable returns the costs by --restart-cost; nil if there are none.

@@ -68,7 +68,7 @@ func TestLoneJob(t *testing.T) {
 		jobs := file(t, dir, fmt.Sprintf("%d.csv", at), top+test.job+"\n")
 		for _, order := range orders() {
 			r, _ := play(t, "--jobs "+jobs+" "+test.flags+forOrder(order))
-			if got := r.Jobs[0].JCT(); got != test.want {
+			if got := jct(r, 0); got != test.want {
 				t.Errorf("%s: %s, %s: the job takes %v, want %v", order, test.job, test.flags, got, test.want)
 			}
 		}
@@ -84,8 +84,8 @@ func TestElasticJobAlone(t *testing.T) {
 	want := float64(1000*time.Second) * b.rate("resnet50", 4) / b.rate("resnet50", 8)
 	for order, most := range map[string]float64{"optimus": want + 2, "pollux": want + float64(4*time.Minute)} {
 		r, _ := play(t, "--jobs "+jobs+" --nodes 2 --gpus-per-node 8"+forOrder(order))
-		if got := float64(r.Jobs[0].JCT()); got < want-2 || got > most {
-			t.Errorf("%s: the job takes %v, want %v", order, r.Jobs[0].JCT(), time.Duration(want))
+		if got := float64(jct(r, 0)); got < want-2 || got > most {
+			t.Errorf("%s: the job takes %v, want %v", order, jct(r, 0), time.Duration(want))
 		}
 	}
 }
@@ -107,10 +107,10 @@ func TestWithoutContention(t *testing.T) {
 		}
 		r, in := play(t, line)
 		lengths := map[cluster.JobID]time.Duration{}
-		for _, j := range in.jobs {
+		for _, j := range in.jobs.All() {
 			lengths[j.ID] = j.Length
 		}
-		for _, j := range r.Jobs {
+		for _, j := range r.Jobs.All() {
 			if got, want := j.JCT(), lengths[j.ID]; got != want {
 				t.Errorf("%s: job %d takes %v, want %v", order, j.ID, got, want)
 			}
@@ -182,7 +182,7 @@ func TestEveryJobGetsItsWork(t *testing.T) {
 				t: t, jobs: map[cluster.JobID]cluster.Job{}, nodes: in.nodes, types: test.types,
 				save: test.save, load: test.load,
 			}
-			for _, j := range in.jobs {
+			for _, j := range in.jobs.All() {
 				b.jobs[j.ID] = j
 			}
 			if wrong := b.audit(r); wrong != nil {
@@ -199,7 +199,7 @@ func TestAuditSeesOtherModels(t *testing.T) {
 	jobs := file(t, t.TempDir(), "jobs.csv", mixedJobs(1, 25, nil))
 	r, in := play(t, "--nodes 2 --gpus-per-node 4 --order pollux --model own --jobs "+jobs)
 	b := &books{t: t, jobs: map[cluster.JobID]cluster.Job{}, nodes: in.nodes}
-	for _, j := range in.jobs {
+	for _, j := range in.jobs.All() {
 		b.jobs[j.ID] = j
 	}
 	if wrong := b.audit(r); len(wrong) == 0 {

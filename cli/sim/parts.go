@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/costs"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 	"github.com/phos-gpu/phos/scheduler/workload"
@@ -26,8 +27,8 @@ import (
 type tables struct {
 	models  *throughput.Table // nil: no --models
 	speeds  *speedModel
-	costs   *costs.Table  // nil: stopping and resuming takes no time
-	history []cluster.Job // nil: no --history
+	costs   *costs.Table // nil: stopping and resuming takes no time
+	history *packed.Jobs // nil: no --history
 }
 
 // read reads the files of tables.
@@ -134,10 +135,10 @@ func (s *settings) elastic(p *scheduler.Policies, t tables) (err error) {
 
 // lengths returns how long past jobs ran, in GPU-time if requested.
 func (t *tables) lengths(gpuTime bool) (lengths []time.Duration) {
-	for i := range t.history {
-		length := t.history[i].Length
+	for _, j := range t.history.All() {
+		length := j.Length
 		if gpuTime {
-			length = length / cluster.WholeGPU * time.Duration(t.history[i].GPUs*t.history[i].Share)
+			length = length / cluster.WholeGPU * time.Duration(j.GPUs*j.Share)
 		}
 		if length > 0 {
 			lengths = append(lengths, length)
@@ -147,7 +148,7 @@ func (t *tables) lengths(gpuTime bool) (lengths []time.Duration) {
 }
 
 // placement returns what a placement must know of the jobs that it will place.
-func placement(name string, jobs []cluster.Job) (p place.Parameters) {
+func placement(name string, jobs *packed.Jobs) (p place.Parameters) {
 	if name == "fgd" {
 		p.Mix = place.Mix(jobs)
 	}

@@ -17,7 +17,7 @@ const maxRunsInPlots = 8
 
 // draw writes the charts of a result.
 func (o *output) draw(result *sim.Result, s *settings, model *modelView, dir string) error {
-	if !o.pictures() || len(result.Jobs) == 0 {
+	if !o.pictures() || result.Jobs.Len() == 0 {
 		return nil
 	}
 	title := s.label()

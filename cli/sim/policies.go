@@ -9,10 +9,10 @@ import (
 
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler"
-	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/compose"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 )
 
@@ -21,7 +21,7 @@ func orders() []string { return slices.Concat(order.Names(), elastic.Names(), []
 
 // policies composes a scheduler for some jobs. Each simulation needs its own: some policies keep
 // state.
-func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, error) {
+func (s *settings) policies(jobs *packed.Jobs, t tables) (scheduler.Policies, error) {
 	if err := s.refuse(jobs, t); err != nil {
 		return scheduler.Policies{}, err
 	}
@@ -39,7 +39,7 @@ func (s *settings) policies(jobs []cluster.Job, t tables) (scheduler.Policies, e
 }
 
 // base returns all policies but the order.
-func (s *settings) base(jobs []cluster.Job, t tables) (p scheduler.Policies, err error) {
+func (s *settings) base(jobs *packed.Jobs, t tables) (p scheduler.Policies, err error) {
 	p = scheduler.Policies{
 		Round:     s.round,
 		Quantum:   s.quantum,

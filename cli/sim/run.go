@@ -4,13 +4,12 @@ import (
 	"cmp"
 	"context"
 	"flag"
-	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cli/verb"
-	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/compat"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -135,9 +134,11 @@ func (o *output) run(ctx context.Context, to verb.Streams, s *settings) error {
 }
 
 // end returns when a simulation ends, if --until is before the last job's arrival; otherwise 0.
-func (s *settings) end(jobs []cluster.Job) time.Duration {
-	if slices.ContainsFunc(jobs, func(j cluster.Job) bool { return j.Submit > s.until }) {
-		return s.until
+func (s *settings) end(jobs *packed.Jobs) time.Duration {
+	for i := range jobs.Len() {
+		if jobs.Submit(i) > s.until {
+			return s.until
+		}
 	}
 	return 0
 }
@@ -173,7 +174,7 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 
 // simulateCompat runs another simulator.
 func (s *settings) simulateCompat(ctx context.Context, in input, progress progress) (*sim.Result, error) {
-	result, err := compat.Run(ctx, s.Profile, in.jobs, compat.Options{
+	result, err := compat.Run(ctx, s.Profile, in.jobs.Slice(), compat.Options{
 		Nodes: in.nodes, Order: s.Order, Admission: s.Admission, Round: s.round, Limits: s.limits, Track: s.track,
 		Progress: func(ended, total int) { progress(ended, total, 0) },
 	})

@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 const header = "job_id,submit_s,duration_s,num_gpus\n"
@@ -428,7 +429,7 @@ func TestGroupsDoNotCycle(t *testing.T) {
 
 // TestBar checks that progress counts simulated time if the end is known, and jobs otherwise.
 func TestBar(t *testing.T) {
-	jobs := []cluster.Job{{Submit: 100 * time.Second}, {Submit: 50 * time.Second}}
+	jobs := packed.Of(cluster.Job{Submit: 100 * time.Second}, cluster.Job{Submit: 50 * time.Second})
 	for until, want := range map[time.Duration]string{
 		0: "simulate: 1 of 2 jobs\n", 100 * time.Second: "simulate: 1 of 2 jobs\n",
 		99 * time.Second: "simulate: 60 of 99 simulated s\n",

@@ -24,7 +24,7 @@ func factsOf(trace workload.Trace) *traceFacts {
 	if len(trace.Notes) == 0 {
 		return nil
 	}
-	return &traceFacts{Format: trace.Format, Jobs: len(trace.Jobs), Notes: trace.Notes}
+	return &traceFacts{Format: trace.Format, Jobs: trace.Jobs.Len(), Notes: trace.Notes}
 }
 
 // notes returns the notes, none for nil.
@@ -54,7 +54,7 @@ func (s *settings) assumeSpeeds(trace workload.Trace) {
 		s.TypeSpeeds[gpuType] = 1
 	}
 	if s.trace == nil {
-		s.trace = &traceFacts{Format: trace.Format, Jobs: len(trace.Jobs)}
+		s.trace = &traceFacts{Format: trace.Format, Jobs: trace.Jobs.Len()}
 	}
 	s.trace.Notes = append(s.trace.Notes,
 		"no speed is known of its GPU type "+strconv.Quote(types[first])+"; all its types are taken for equally fast")

@@ -146,8 +146,8 @@ func TestHelpOfTraces(t *testing.T) {
 			file(t, dir, "simulation_throughputs.json", `{"v100": {"('CycleGAN', 1)": {"null": 4.4}}}`)
 		}
 		trace, err := workload.Read(file(t, dir, "example", text), workload.Options{})
-		if err != nil || trace.Format != name || len(trace.Jobs) != 1 {
-			t.Errorf("%s: got %d jobs in format %q, %v from\n%s", name, len(trace.Jobs), trace.Format, err, text)
+		if err != nil || trace.Format != name || trace.Jobs.Len() != 1 {
+			t.Errorf("%s: got %d jobs in format %q, %v from\n%s", name, trace.Jobs.Len(), trace.Format, err, text)
 		}
 		seen[name] = true
 	}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/schedulertest"
 	"github.com/phos-gpu/phos/scheduler/sim"
@@ -36,7 +37,7 @@ func TestSimulation(t *testing.T) {
 		{ID: 2, Submit: 30 * time.Minute, Length: 20 * time.Minute, GPUs: 4},
 		{ID: 3, Submit: 35 * time.Minute, Length: 5 * time.Minute, GPUs: 4},
 	}
-	result, err := sim.Play(t.Context(), jobs, sim.Options{
+	result, err := sim.Play(t.Context(), packed.Of(jobs...), sim.Options{
 		Nodes:    []cluster.Node{{GPUs: 4}},
 		Policies: scheduler.Policies{Order: Tryout{10 * time.Minute}, Place: place.FirstFree{}, Preempt: victims.Tail{}},
 	})
@@ -46,7 +47,7 @@ func TestSimulation(t *testing.T) {
 	// Job 2 preempts job 1 after 30 minutes and has its trial until 40; then job 3 has its trial; then
 	// all continue by arrival.
 	for i, want := range []time.Duration{75 * time.Minute, 85 * time.Minute, 45 * time.Minute} {
-		if got := result.Jobs[i].Finish; got != want {
+		if got := result.Jobs.At(i).Finish; got != want {
 			t.Errorf("job %d ends at %v, want %v", i+1, got, want)
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
@@ -61,9 +62,9 @@ func BenchmarkJobs(b *testing.B) {
 }
 
 // simulate plays jobs.
-func simulate(b *testing.B, nodes []cluster.Node, jobs []cluster.Job, p scheduler.Policies) *sim.Result {
+func simulate(b *testing.B, nodes []cluster.Node, jobs *packed.Jobs, p scheduler.Policies) *sim.Result {
 	r, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Policies: p})
-	if err != nil || r.Summary.N != len(jobs) {
+	if err != nil || r.Summary.N != jobs.Len() {
 		b.Fatal(err)
 	}
 	return r

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
@@ -41,7 +42,7 @@ func Blox(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, erro
 	}
 	b := &blox{
 		Options: o, load: load, jobs: jobs, states: make([]bloxJob, len(jobs)), arrivals: arrivals(jobs),
-		rec: sim.NewRecorder(jobs, o.Nodes, o.Track),
+		rec: sim.NewRecorder(packed.Of(jobs...), o.Nodes, o.Track),
 	}
 	for _, node := range o.Nodes {
 		b.free = append(b.free, 1<<node.GPUs-1)

@@ -113,11 +113,11 @@ func TestReferences(t *testing.T) {
 				t.Fatal(err)
 			}
 			want := table(t, test.want)
-			if len(got.Jobs) != len(want) {
-				t.Fatalf("%d jobs, want %d", len(got.Jobs), len(want))
+			if got.Jobs.Len() != len(want) {
+				t.Fatalf("%d jobs, want %d", got.Jobs.Len(), len(want))
 			}
 			for i, row := range want {
-				j := got.Jobs[i]
+				j := got.Jobs.At(i)
 				if fmt.Sprint(j.ID) != row["job_id"] || j.Start != seconds(t, row[test.start]) ||
 					j.Finish != seconds(t, row["finish_s"]) ||
 					j.Outcome != sim.Done {

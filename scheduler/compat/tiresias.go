@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
@@ -45,7 +46,7 @@ func Tiresias(ctx context.Context, jobs []cluster.Job, o Options) (*sim.Result, 
 	}
 	t := &tiresias{
 		Options: o, jobs: whole, gpus: gpus, states: make([]tiresiasJob, len(jobs)), arrivals: arrivals(whole),
-		queues: make([][]int, len(o.Limits)+1), rec: sim.NewRecorder(whole, o.Nodes, o.Track), demotion: never,
+		queues: make([][]int, len(o.Limits)+1), rec: sim.NewRecorder(packed.Of(whole...), o.Nodes, o.Track), demotion: never,
 	}
 	return t.run(ctx)
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/internal/words"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
@@ -21,7 +22,7 @@ import (
 // ended, are left out. Both are counted in the notes.
 func Trace(r *Reader) (workload.Trace, error) {
 	t := tracer{r: r, jobs: map[cluster.JobID]*traced{}, used: map[cluster.JobID]bool{}}
-	t.trace = workload.Trace{Format: "events", Nodes: slices.Clone(r.Header.Nodes)}
+	t.trace = workload.Trace{Format: "events", Nodes: slices.Clone(r.Header.Nodes), Jobs: &packed.Jobs{}}
 	for {
 		e, err := r.Next()
 		if errors.Is(err, io.EOF) {
@@ -34,9 +35,7 @@ func Trace(r *Reader) (workload.Trace, error) {
 			return workload.Trace{}, err
 		}
 	}
-	slices.SortFunc(t.trace.Jobs, func(a, b cluster.Job) int {
-		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
-	})
+	t.trace.Jobs.Sort(func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
 	t.unfinished = len(t.jobs)
 	t.notes()
 	return t.trace, nil
@@ -125,7 +124,7 @@ func (t *tracer) end(e *Event, j *traced) {
 		t.cutShort++
 	}
 	t.used[e.Job] = true
-	t.trace.Jobs = append(t.trace.Jobs, j.Job)
+	t.trace.Jobs.Add(&j.Job)
 }
 
 // notes says what was left out or assumed.

@@ -83,9 +83,9 @@ func FuzzTrace(f *testing.F) {
 		if err != nil {
 			return
 		}
-		for i := range trace.Jobs {
-			if trace.Jobs[i].Length < 0 {
-				t.Errorf("got %+v", trace.Jobs[i])
+		for i := range trace.Jobs.All() {
+			if trace.Jobs.At(i).Length < 0 {
+				t.Errorf("got %+v", trace.Jobs.At(i))
 			}
 		}
 		if err := workload.Write(io.Discard, trace.Jobs); err != nil {

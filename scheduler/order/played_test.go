@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/admit"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -40,11 +41,11 @@ func play(t *testing.T, jobs []cluster.Job, nodes []cluster.Node, p scheduler.Po
 	if p.Preempt == nil {
 		p.Preempt = victims.Tail{}
 	}
-	result, err := sim.Play(t.Context(), jobs, sim.Options{Nodes: nodes, Policies: p})
+	result, err := sim.Play(t.Context(), packed.Of(jobs...), sim.Options{Nodes: nodes, Policies: p})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, j := range result.Jobs {
+	for _, j := range result.Jobs.All() {
 		if j.Outcome != sim.Done {
 			t.Fatalf("job %d is not done", j.ID)
 		}
@@ -82,7 +83,7 @@ func trace(seed uint64, n, within, longest, widest int) []cluster.Job {
 }
 
 func total(r *sim.Result) (sum time.Duration) {
-	for _, j := range r.Jobs {
+	for _, j := range r.Jobs.All() {
 		sum += j.Finish - j.Submit
 	}
 	return sum
@@ -118,7 +119,7 @@ func TestAllOrders(t *testing.T) {
 				}
 				first := run()
 				slices.Reverse(jobs)
-				if again := run(); !reflect.DeepEqual(first.Jobs, again.Jobs) {
+				if again := run(); !reflect.DeepEqual(first.Jobs.Slice(), again.Jobs.Slice()) {
 					t.Errorf("%s with %s: the jobs in another order come to another result", name, chooser)
 				}
 				stops[name] = stops[name] || first.Summary.Preemptions > 0
@@ -273,7 +274,7 @@ func TestThemisIsFair(t *testing.T) {
 		for _, name := range orders {
 			o := named(t, name, order.Parameters{Lease: seconds(5)})
 			rho := 0.0
-			for i, j := range play(t, jobs, machines(1, 4), scheduler.Policies{Order: o, Quantum: seconds(5)}).Jobs {
+			for i, j := range play(t, jobs, machines(1, 4), scheduler.Policies{Order: o, Quantum: seconds(5)}).Jobs.All() {
 				rho = max(rho, float64(j.JCT())/float64(jobs[i].Length))
 			}
 			worst[name] += rho / 12
@@ -315,8 +316,8 @@ func TestDLASPlayed(t *testing.T) {
 		29500 * time.Millisecond, 4500 * time.Millisecond, 14500 * time.Millisecond,
 		seconds(9),
 	} {
-		if got.Jobs[i].Finish != want {
-			t.Errorf("job %d ends at %v, want %v", i, got.Jobs[i].Finish, want)
+		if got.Jobs.At(i).Finish != want {
+			t.Errorf("job %d ends at %v, want %v", i, got.Jobs.At(i).Finish, want)
 		}
 	}
 }
@@ -345,7 +346,7 @@ func TestQuotaReclaims(t *testing.T) {
 	if got.Summary.Preemptions != 4 {
 		t.Errorf("%d jobs are stopped", got.Summary.Preemptions)
 	}
-	for _, j := range got.Jobs {
+	for _, j := range got.Jobs.All() {
 		stopped := j.ID >= 4 && j.ID < 8
 		if (j.Preemptions > 0) != stopped {
 			t.Errorf("job %d is stopped %d times", j.ID, j.Preemptions)
@@ -379,8 +380,8 @@ func TestQuotaBounds(t *testing.T) {
 	// At 100 s x holds two: 1 and 2 start. Four and one and a half are more than five: 3 starts when
 	// they have ended.
 	for i, want := range []int{0, 100, 100, 200, 4, 5} {
-		if got.Jobs[i].Start != seconds(want) {
-			t.Errorf("job %d starts at %v, want %v", i, got.Jobs[i].Start, seconds(want))
+		if got.Jobs.At(i).Start != seconds(want) {
+			t.Errorf("job %d starts at %v, want %v", i, got.Jobs.At(i).Start, seconds(want))
 		}
 	}
 }
@@ -409,7 +410,7 @@ func TestQuotaOfTeams(t *testing.T) {
 	add("x/a", 20, 2)
 	o := order.Quota{GPUs: map[string]float64{"x": 4, "x/a": 2, "x/b": 2, "y": 4}}
 	got := play(t, jobs, machines(1, 8), scheduler.Policies{Order: o})
-	for _, j := range got.Jobs {
+	for _, j := range got.Jobs.All() {
 		want, stops := 0, 0
 		switch {
 		case j.ID >= 12:
@@ -450,7 +451,7 @@ func TestAgingPlayed(t *testing.T) {
 	}
 	waits := func(p order.Parameters) time.Duration {
 		got := play(t, jobs, machines(1, 4), scheduler.Policies{Order: named(t, "srtf", p)})
-		return got.Jobs[0].Start
+		return got.Jobs.At(0).Start
 	}
 	if start := waits(order.Parameters{}); start < seconds(900) {
 		t.Errorf("without aging the large job starts at %v", start)
@@ -471,8 +472,8 @@ func TestAdmissionKeepsFIFO(t *testing.T) {
 				t.Fatal(err)
 			}
 			if got := play(t, jobs, machines(2, 4), scheduler.Policies{Order: order.FIFO{}, Admit: gate}); !reflect.DeepEqual(
-				got.Jobs,
-				free.Jobs,
+				got.Jobs.Slice(),
+				free.Jobs.Slice(),
 			) {
 				t.Errorf("trace %d: %s changes what FIFO does", seed, name)
 			}
@@ -488,10 +489,10 @@ func TestTenantsAdmittedSideBySide(t *testing.T) {
 	}
 	jobs = append(jobs, cluster.Job{ID: 30, Submit: seconds(1), Length: seconds(100), GPUs: 1, User: "b"})
 	got := play(t, jobs, machines(1, 4), scheduler.Policies{Order: order.FIFO{}, Admit: admit.Quota{Part: 0.5}})
-	if start := got.Jobs[30].Start; start != seconds(1) {
+	if start := got.Jobs.At(30).Start; start != seconds(1) {
 		t.Errorf("b's job starts at %v", start)
 	}
-	if end := slices.MaxFunc(got.Jobs, func(a, b sim.JobResult) int {
+	if end := slices.MaxFunc(got.Jobs.Slice(), func(a, b sim.JobResult) int {
 		return cmp.Compare(a.Finish,
 			b.Finish)
 	}).Finish; end != seconds(
@@ -539,12 +540,12 @@ func TestVictimsPlayed(t *testing.T) {
 		p := scheduler.Policies{Order: order.Priority{Preemptive: true}, Preempt: choose, Costs: byModel{}}
 		got := play(t, jobs, machines(1, 2), p)
 		for i, want := range c.stopped {
-			if got.Jobs[i].Preemptions != want {
-				t.Errorf("%s stops job %d %d times, want %d", c.name, i, got.Jobs[i].Preemptions, want)
+			if got.Jobs.At(i).Preemptions != want {
+				t.Errorf("%s stops job %d %d times, want %d", c.name, i, got.Jobs.At(i).Preemptions, want)
 			}
 		}
-		if got.Jobs[2].Finish != c.end {
-			t.Errorf("%s: the urgent job ends at %v, want %v", c.name, got.Jobs[2].Finish, c.end)
+		if got.Jobs.At(2).Finish != c.end {
+			t.Errorf("%s: the urgent job ends at %v, want %v", c.name, got.Jobs.At(2).Finish, c.end)
 		}
 	}
 }

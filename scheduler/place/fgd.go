@@ -7,6 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // FGD places a job where it makes the fewest free GPUs useless for typical jobs: fragmentation
@@ -34,10 +35,9 @@ type Task struct {
 var ErrNoMix = errors.New("placement fgd needs the mix of jobs that it places for")
 
 // Mix counts what jobs ask for.
-func Mix(jobs []cluster.Job) []Task {
+func Mix(jobs *packed.Jobs) []Task {
 	counts := map[Task]int{}
-	for i := range jobs {
-		j := &jobs[i]
+	for _, j := range jobs.All() {
 		task := Task{GPUs: j.GPUs, Share: j.Share, GPUType: j.GPUType}
 		if task.Share == 0 {
 			task.Share = cluster.WholeGPU

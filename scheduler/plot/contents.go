@@ -3,20 +3,19 @@ package plot
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"slices"
 	"strconv"
 	"time"
 
-	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/sim"
 )
 
 // The most data of a result that goes into the page. With more, the page would open slowly.
 const (
-	maxJobs    = 200_000
-	maxSamples = 200_000
-	maxBars    = 50_000
-	maxUsers   = 30
+	maxJobs  = 200_000
+	maxBars  = 50_000
+	maxUsers = 30
 )
 
 // mostUsed returns figures with the users that have the most GPU hours, and how many are left out.
@@ -31,48 +30,23 @@ func mostUsed(f *sim.Figures) (kept *sim.Figures, left int) {
 	return &few, len(f.ByUser) - maxUsers
 }
 
-// contents are the page's data, in columns.
+// contents are the page's data. The large parts, in columns, are read from the results as they are
+// written.
 type contents struct {
-	Names     []string    `json:"names"` // in the order of their colours
-	Runs      []runData   `json:"runs"`
-	Curves    []curveData `json:"curves"`
-	LoadLabel string      `json:"loadLabel"`
-	Notes     []string    `json:"notes"`
+	names     []string // in the order of their colours
+	runs      []runData
+	curves    []curveData
+	loadLabel string
+	notes     []string
 }
 
 type runData struct {
-	Name     string       `json:"name"`
-	Summary  sim.Summary  `json:"summary"`
-	Jobs     jobsData     `json:"jobs"`
-	Timeline timelineData `json:"timeline"`
-	Gantt    ganttData    `json:"gantt"`
-	Nodes    []nodeData   `json:"nodes"`
-}
-
-type jobsData struct {
-	ID     []cluster.JobID `json:"id"`
-	GPUs   []int           `json:"gpus"`
-	Submit []seconds       `json:"submit"`
-	Start  []*seconds      `json:"start"`
-	Finish []*seconds      `json:"finish"` // null for jobs that did not end
-	Lost   []bool          `json:"lost"`
-}
-
-type timelineData struct {
-	At       []seconds `json:"at"`
-	Waiting  []int     `json:"waiting"`
-	Running  []int     `json:"running"`
-	Busy     []float64 `json:"busy"`
-	Capacity []int     `json:"capacity"`
-}
-
-type ganttData struct {
-	Job       []cluster.JobID `json:"job"`
-	From      []seconds       `json:"from"`
-	To        []seconds       `json:"to"`
-	Row       []int           `json:"row"`
-	Rows      []int           `json:"rows"`
-	Preempted []bool          `json:"preempted"`
+	name    string
+	summary sim.Summary
+	result  *sim.Result
+	every   int // one of so many jobs is shown
+	bars    []bar
+	nodes   []nodeData
 }
 
 type nodeData struct {
@@ -90,143 +64,155 @@ type curveData struct {
 type seconds time.Duration
 
 // MarshalJSON writes a decimal number.
-func (s seconds) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, time.Duration(s).Seconds(), 'f', -1, 64), nil
+func (s seconds) MarshalJSON() ([]byte, error) { return s.append(nil), nil }
+
+func (s seconds) append(to []byte) []byte {
+	return strconv.AppendFloat(to, time.Duration(s).Seconds(), 'f', -1, 64)
 }
 
 // contents collects what the page shows.
 func (a Album) contents() contents {
-	c := contents{Names: a.names(), Runs: []runData{}, Curves: []curveData{}, LoadLabel: a.LoadLabel, Notes: []string{}}
-	c.Notes = append(c.Notes, a.Notes...)
+	c := contents{names: a.names(), curves: []curveData{}, loadLabel: a.LoadLabel, notes: []string{}}
+	c.notes = append(c.notes, a.Notes...)
 	for _, r := range a.Runs {
-		d := runData{Name: r.Name, Summary: r.Result.Summary, Nodes: []nodeData{}}
-		d.Summary.Configuration = nil
-		if figures, left := mostUsed(d.Summary.Figures); left > 0 {
-			d.Summary.Figures = figures
-			c.Notes = append(c.Notes, fmt.Sprintf("%s: the table has the %d users with the most GPU hours, of %d", r.Name,
+		d := runData{
+			name: r.Name, summary: r.Result.Summary, result: r.Result, nodes: []nodeData{},
+			every: max((r.Result.Jobs.Len()+maxJobs-1)/maxJobs, 1),
+		}
+		d.summary.Configuration = nil
+		if figures, left := mostUsed(d.summary.Figures); left > 0 {
+			d.summary.Figures = figures
+			c.notes = append(c.notes, fmt.Sprintf("%s: the table has the %d users with the most GPU hours, of %d", r.Name,
 				maxUsers, maxUsers+left))
 		}
 		for i, n := range r.Result.Nodes {
-			d.Nodes = append(d.Nodes, nodeData{cmp.Or(n.Name, "node "+strconv.Itoa(i)), n.GPUs})
+			d.nodes = append(d.nodes, nodeData{cmp.Or(n.Name, "node "+strconv.Itoa(i)), n.GPUs})
 		}
-		var every int
-		if d.Jobs, every = jobs(r.Result); every > 1 {
-			c.Notes = append(c.Notes, fmt.Sprintf("%s: the distribution is that of every %dth job", r.Name, every))
+		if d.every > 1 {
+			c.notes = append(c.notes, fmt.Sprintf("%s: the distribution is that of every %dth job", r.Name, d.every))
 		}
-		d.Timeline = timeline(r.Result)
-		all, more := bars(r.Result)
-		if more {
-			c.Notes = append(c.Notes, fmt.Sprintf("%s: the chart of jobs on GPUs has the first %d runs", r.Name, runsOf(all)))
+		var more bool
+		if d.bars, more = bars(r.Result); more {
+			c.notes = append(c.notes, fmt.Sprintf("%s: the chart of jobs on GPUs has the first %d runs", r.Name, runsOf(d.bars)))
 		}
-		d.Gantt = ganttOf(r.Result, all)
-		c.Runs = append(c.Runs, d)
+		c.runs = append(c.runs, d)
 	}
 	for _, curve := range a.Curves {
 		d := curveData{Name: curve.Name, Load: []float64{}, Mean: []seconds{}}
 		for _, p := range curve.Points {
 			d.Load, d.Mean = append(d.Load, p.Load), append(d.Mean, seconds(p.MeanJCT))
 		}
-		c.Curves = append(c.Curves, d)
+		c.curves = append(c.curves, d)
 	}
 	return c
 }
 
-// jobs returns a result's jobs, or every n-th of very many.
-func jobs(r *sim.Result) (d jobsData, every int) {
-	every = max((len(r.Jobs)+maxJobs-1)/maxJobs, 1)
-	d = jobsData{
-		ID:     []cluster.JobID{},
-		GPUs:   []int{},
-		Submit: []seconds{},
-		Start:  []*seconds{},
-		Finish: []*seconds{},
-		Lost:   []bool{},
+// write writes the data.
+func (c *contents) write(w *jsonWriter) {
+	w.field("{", "names")
+	w.value(c.names)
+	w.field(",", "runs")
+	w.raw("[")
+	for i := range c.runs {
+		if i > 0 {
+			w.raw(",")
+		}
+		c.runs[i].write(w)
 	}
-	for i := 0; i < len(r.Jobs); i += every {
-		j := &r.Jobs[i]
-		d.ID, d.GPUs, d.Submit = append(d.ID, j.ID), append(d.GPUs, j.GPUs), append(d.Submit, seconds(j.Submit))
-		d.Start = append(d.Start, optional(j.Start, j.Started))
-		d.Finish = append(d.Finish, optional(j.Finish, j.Outcome != sim.Unfinished))
-		d.Lost = append(d.Lost, j.Outcome == sim.Lost)
-	}
-	return d, every
+	w.field("],", "curves")
+	w.value(c.curves)
+	w.field(",", "loadLabel")
+	w.value(c.loadLabel)
+	w.field(",", "notes")
+	w.value(c.notes)
+	w.raw("}")
 }
 
-// optional returns a time, or nil.
-func optional(at time.Duration, is bool) *seconds {
+// write writes the data of a result.
+func (d *runData) write(w *jsonWriter) {
+	w.field("{", "name")
+	w.value(d.name)
+	w.field(",", "summary")
+	w.value(d.summary)
+	w.field(",", "jobs")
+	d.writeJobs(w)
+	w.field(",", "timeline")
+	d.writeTimeline(w)
+	w.field(",", "gantt")
+	d.writeGantt(w)
+	w.field(",", "nodes")
+	w.value(d.nodes)
+	w.raw("}")
+}
+
+// column is a value of each job, sample or bar.
+type column[R any] struct {
+	name string
+	put  func(to []byte, row *R) []byte
+}
+
+// writeColumns writes columns of rows as an object of arrays.
+func writeColumns[R any](w *jsonWriter, rows iter.Seq[R], columns []column[R]) {
+	before := "{"
+	for _, c := range columns {
+		w.field(before, c.name)
+		w.array(func(element func(put func(to []byte) []byte)) {
+			for row := range rows {
+				element(func(to []byte) []byte { return c.put(to, &row) })
+			}
+		})
+		before = ","
+	}
+	w.raw("}")
+}
+
+// writeJobs writes a result's jobs, or every n-th of very many.
+func (d *runData) writeJobs(w *jsonWriter) {
+	rows := func(yield func(sim.JobResult) bool) {
+		for i := 0; i < d.result.Jobs.Len() && yield(d.result.Jobs.Unplaced(i)); i += d.every {
+		}
+	}
+	writeColumns(w, rows, []column[sim.JobResult]{
+		{"id", func(to []byte, j *sim.JobResult) []byte { return strconv.AppendInt(to, int64(j.ID), 10) }},
+		{"gpus", func(to []byte, j *sim.JobResult) []byte { return strconv.AppendInt(to, int64(j.GPUs), 10) }},
+		{"submit", func(to []byte, j *sim.JobResult) []byte { return seconds(j.Submit).append(to) }},
+		{"start", func(to []byte, j *sim.JobResult) []byte { return appendOptional(to, j.Start, j.Started) }},
+		// null for jobs that did not end
+		{"finish", func(to []byte, j *sim.JobResult) []byte {
+			return appendOptional(to, j.Finish, j.Outcome != sim.Unfinished)
+		}},
+		{"lost", func(to []byte, j *sim.JobResult) []byte { return strconv.AppendBool(to, j.Outcome == sim.Lost) }},
+	})
+}
+
+// appendOptional appends a time, or null.
+func appendOptional(to []byte, at time.Duration, is bool) []byte {
 	if !is {
-		return nil
+		return append(to, "null"...)
 	}
-	s := seconds(at)
-	return &s
+	return seconds(at).append(to)
 }
 
-// timeline returns a result's samples. Of very many, it keeps those that determine the lines of
-// queue length and utilization.
-func timeline(r *sim.Result) timelineData {
-	d := timelineData{At: []seconds{}, Waiting: []int{}, Running: []int{}, Busy: []float64{}, Capacity: []int{}}
-	for _, i := range keySamples(r.Timeline) {
-		m := &r.Timeline[i]
-		d.At, d.Waiting, d.Running = append(
-			d.At,
-			seconds(m.At),
-		), append(
-			d.Waiting,
-			m.Waiting+m.Held,
-		), append(
-			d.Running,
-			m.Running,
-		)
-		d.Busy, d.Capacity = append(d.Busy, busy(m)), append(d.Capacity, m.Capacity)
-	}
-	return d
+// writeTimeline writes a result's samples.
+func (d *runData) writeTimeline(w *jsonWriter) {
+	writeColumns(w, d.result.Timeline.All(), []column[sim.Sample]{
+		{"at", func(to []byte, m *sim.Sample) []byte { return seconds(m.At).append(to) }},
+		{"waiting", func(to []byte, m *sim.Sample) []byte { return strconv.AppendInt(to, int64(m.Waiting+m.Held), 10) }},
+		{"running", func(to []byte, m *sim.Sample) []byte { return strconv.AppendInt(to, int64(m.Running), 10) }},
+		{"busy", func(to []byte, m *sim.Sample) []byte { return strconv.AppendFloat(to, busy(m), 'f', -1, 64) }},
+		{"capacity", func(to []byte, m *sim.Sample) []byte { return strconv.AppendInt(to, int64(m.Capacity), 10) }},
+	})
 }
 
-// keySamples returns the indices to keep: of each group of neighbours the first and the last, and
-// the minima and maxima of queue length and utilization.
-func keySamples(samples []sim.Sample) (kept []int) {
-	group := max((len(samples)*6+maxSamples-1)/maxSamples, 1)
-	if len(samples) <= maxSamples {
-		group = 1
-	}
-	for from := 0; from < len(samples); from += group {
-		to := min(from+group, len(samples))
-		keep := map[int]bool{from: true, to - 1: true}
-		for _, value := range []func(m *sim.Sample) float64{waiting, busy} {
-			least, most := from, from
-			for i := from; i < to; i++ {
-				if value(&samples[i]) < value(&samples[least]) {
-					least = i
-				}
-				if value(&samples[i]) > value(&samples[most]) {
-					most = i
-				}
-			}
-			keep[least], keep[most] = true, true
-		}
-		for i := from; i < to; i++ {
-			if keep[i] {
-				kept = append(kept, i)
-			}
-		}
-	}
-	return kept
-}
-
-// ganttOf returns bars in columns.
-func ganttOf(r *sim.Result, all []bar) ganttData {
-	d := ganttData{
-		Job:       []cluster.JobID{},
-		From:      []seconds{},
-		To:        []seconds{},
-		Row:       []int{},
-		Rows:      []int{},
-		Preempted: []bool{},
-	}
-	for _, b := range all {
-		run := &r.Runs[b.run]
-		d.Job, d.From, d.To = append(d.Job, run.Job), append(d.From, seconds(run.From)), append(d.To, seconds(run.To))
-		d.Row, d.Rows, d.Preempted = append(d.Row, b.row), append(d.Rows, b.rows), append(d.Preempted, run.Preempted)
-	}
-	return d
+// writeGantt writes bars.
+func (d *runData) writeGantt(w *jsonWriter) {
+	run := func(b *bar) *sim.Run { return &d.result.Runs[b.run] }
+	writeColumns(w, slices.Values(d.bars), []column[bar]{
+		{"job", func(to []byte, b *bar) []byte { return strconv.AppendInt(to, int64(run(b).Job), 10) }},
+		{"from", func(to []byte, b *bar) []byte { return seconds(run(b).From).append(to) }},
+		{"to", func(to []byte, b *bar) []byte { return seconds(run(b).To).append(to) }},
+		{"row", func(to []byte, b *bar) []byte { return strconv.AppendInt(to, int64(b.row), 10) }},
+		{"rows", func(to []byte, b *bar) []byte { return strconv.AppendInt(to, int64(b.rows), 10) }},
+		{"preempted", func(to []byte, b *bar) []byte { return strconv.AppendBool(to, run(b).Preempted) }},
+	})
 }

@@ -1,7 +1,6 @@
 package plot
 
 import (
-	"bytes"
 	"image/color"
 	"io"
 	"slices"
@@ -172,27 +171,8 @@ func (f *Figure) lines(available vg.Length) (lines [][]entry) {
 func (f *Figure) SVG(w io.Writer) error {
 	c := vgsvg.New(width, f.height)
 	f.draw(c)
-	var out bytes.Buffer
-	if _, err := c.WriteTo(&out); err != nil {
-		return err
-	}
-	// Viewers without the font use another sans-serif one.
-	const font, others = "font-family:Liberation Sans", ",Arial,Helvetica,sans-serif"
-	for rest := out.Bytes(); len(rest) > 0; {
-		part := rest
-		if at := bytes.Index(rest, []byte(font+";")); at >= 0 {
-			part = rest[:at+len(font)]
-		}
-		if _, err := w.Write(part); err != nil {
-			return err
-		}
-		if rest = rest[len(part):]; len(rest) > 0 {
-			if _, err := io.WriteString(w, others); err != nil {
-				return err
-			}
-		}
-	}
-	return nil
+	_, err := c.WriteTo(&fontWriter{to: w})
+	return err
 }
 
 // PNG writes the chart as pixels.

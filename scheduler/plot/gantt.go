@@ -82,36 +82,35 @@ type chart struct {
 	first  []int
 }
 
+// leastWidth is the width below which a bar is widened.
+const leastWidth = vg.Length(0.15)
+
 // Plot draws bars and the lines between nodes. It skips bars that are invisible beside the one
 // before: narrower than a third of a pixel, and beginning where another bar of the row was just
-// drawn. All bars of a colour are one path, which keeps files small.
+// drawn. All bars of a colour are one path, which keeps files small. There is one path at a time:
+// in memory they take much more.
 func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 	x, y := p.Transforms(&c)
 	most := float64(g.first[len(g.first)-1])
-	drawn := make([]vg.Length, int(most)) // up to where each row is painted
-	paths := map[color.RGBA]*vg.Path{}
-	const seen = vg.Length(0.15)
-	for _, b := range g.bars {
-		run := &g.result.Runs[b.run]
-		left, right := x(run.From.Seconds()), x(run.To.Seconds())
-		if right < drawn[b.row]+seen {
-			continue
-		}
-		drawn[b.row] = right
-		top, bottom := y(most-float64(b.row)), y(most-float64(b.row+b.rows))
-		if right-left > 3 && top-bottom > 3 {
-			right, top = right-0.5, top-0.5
-		}
-		hue := shade(run.Job)
-		if paths[hue] == nil {
-			paths[hue] = &vg.Path{}
-		}
-		box(paths[hue], left, bottom, max(right, left+seen), top)
-	}
+	shown := g.visible(x)
+	var path vg.Path
 	for _, hue := range shades() {
-		if paths[hue] != nil {
+		path = path[:0]
+		for _, b := range shown {
+			run := &g.result.Runs[b.run]
+			if shade(run.Job) != hue {
+				continue
+			}
+			left, right := x(run.From.Seconds()), x(run.To.Seconds())
+			top, bottom := y(most-float64(b.row)), y(most-float64(b.row+b.rows))
+			if right-left > 3 && top-bottom > 3 {
+				right, top = right-0.5, top-0.5
+			}
+			box(&path, left, bottom, max(right, left+leastWidth), top)
+		}
+		if len(path) > 0 {
 			c.SetColor(hue)
-			c.Fill(*paths[hue])
+			c.Fill(path)
 		}
 	}
 	line := draw.LineStyle{Color: faint, Width: 0.5}
@@ -122,6 +121,19 @@ func (g *chart) Plot(c draw.Canvas, p *plot.Plot) {
 		at := y(most - float64(row))
 		c.StrokeLine2(line, c.Min.X, at, c.Max.X, at)
 	}
+}
+
+// visible returns the bars that can be told from the ones before.
+func (g *chart) visible(x func(float64) vg.Length) (shown []*bar) {
+	drawn := make([]vg.Length, g.first[len(g.first)-1]) // up to where each row is painted
+	for i := range g.bars {
+		b := &g.bars[i]
+		if right := x(g.result.Runs[b.run].To.Seconds()); right >= drawn[b.row]+leastWidth {
+			drawn[b.row] = right
+			shown = append(shown, b)
+		}
+	}
+	return shown
 }
 
 // DataRange returns the chart's extent.

@@ -62,7 +62,7 @@ func (a Album) completion() *Figure {
 		if len(jcts) == 0 {
 			continue
 		}
-		s := series{}
+		s := series{make([]float64, 0, len(jcts)), make([]float64, 0, len(jcts))}
 		for k, jct := range jcts {
 			x := max(jct.Seconds(), 1e-3)
 			least, most = min(least, x), max(most, x)
@@ -98,7 +98,7 @@ func (a Album) gpuUse() *Figure {
 	most := 0.0
 	for _, r := range a.Runs {
 		f.steps(seriesOf(r.Result, busy).thin(columns), a.lineStyle(r.Name), r.Name)
-		for _, m := range r.Result.Timeline {
+		for m := range r.Result.Timeline.All() {
 			most = max(most, capacity(&m))
 		}
 	}

@@ -2,7 +2,6 @@ package plot
 
 import (
 	"embed"
-	"encoding/json"
 	"fmt"
 	"html"
 	"io"
@@ -18,10 +17,6 @@ var scripts = []string{"axis.js", "chart.js", "lines.js", "gantt.js", "page.js"}
 // Page writes a self-contained page: data, scripts and style are included, and it forbids itself to
 // load anything.
 func (a Album) Page(w io.Writer) error {
-	data, err := json.Marshal(a.contents())
-	if err != nil {
-		return fmt.Errorf("encode page: %w", err)
-	}
 	script := strings.Builder{}
 	script.WriteString("'use strict';\n(() => {\n")
 	for _, name := range scripts {
@@ -46,10 +41,11 @@ func (a Album) Page(w io.Writer) error {
 	if _, err := fill.WriteString(w, before); err != nil {
 		return err
 	}
-	if _, err := w.Write(data); err != nil {
-		return err
+	data, all := jsonWriter{out: w}, a.contents()
+	if all.write(&data); data.err != nil {
+		return fmt.Errorf("write page: %w", data.err)
 	}
-	_, err = fill.WriteString(w, after)
+	_, err := fill.WriteString(w, after)
 	return err
 }
 

@@ -171,8 +171,9 @@ func rendered(t *testing.T, a Album) []byte {
 // TestPageHoldsTheResult compares every number of a page with its result.
 func TestPageHoldsTheResult(t *testing.T) {
 	a := sample(300)
-	a.Runs[0].Result.Jobs[3].Started = false
-	a.Runs[0].Result.Jobs[3].Outcome = sim.Unfinished
+	results := a.Runs[0].Result.Jobs.Slice()
+	results[3].Started, results[3].Outcome = false, sim.Unfinished
+	a.Runs[0].Result.Jobs = sim.ResultsOf(results...)
 	a.Runs[1].Result.Summary = sim.Summary{N: 7, AvgJCT: 12.5, Partial: true, Configuration: "secret"}
 	d := decoded(t, rendered(t, a))
 	for n, run := range a.Runs {
@@ -181,8 +182,8 @@ func TestPageHoldsTheResult(t *testing.T) {
 			got.Summary.AvgJCT != run.Result.Summary.AvgJCT {
 			t.Errorf("result %d is %s with %+v", n, got.Name, got.Summary)
 		}
-		equal(t, "jobs", len(got.Jobs.ID), len(run.Result.Jobs))
-		for i, j := range run.Result.Jobs {
+		equal(t, "jobs", len(got.Jobs.ID), run.Result.Jobs.Len())
+		for i, j := range run.Result.Jobs.All() {
 			equal(t, "id", int64(*got.Jobs.ID[i]), int64(j.ID))
 			equal(t, "GPUs", int(*got.Jobs.GPUs[i]), j.GPUs)
 			equal(t, "submit", nanoseconds(got.Jobs.Submit[i]), j.Submit)
@@ -193,13 +194,15 @@ func TestPageHoldsTheResult(t *testing.T) {
 				equal(t, "finish", nanoseconds(got.Jobs.Finish[i]), j.Finish)
 			}
 		}
-		equal(t, "samples", len(got.Timeline.At), len(run.Result.Timeline))
-		for i, m := range run.Result.Timeline {
+		equal(t, "samples", len(got.Timeline.At), run.Result.Timeline.Len())
+		i := 0
+		for m := range run.Result.Timeline.All() {
 			equal(t, "at", nanoseconds(&got.Timeline.At[i]), m.At)
 			equal(t, "waiting", int(got.Timeline.Waiting[i]), m.Waiting+m.Held)
 			equal(t, "running", int(got.Timeline.Running[i]), m.Running)
 			equal(t, "busy", int64(got.Timeline.Busy[i]*1000), m.BusyMilli)
 			equal(t, "capacity", int(got.Timeline.Capacity[i]), m.Capacity)
+			i++
 		}
 		held := map[cluster.JobID]time.Duration{}
 		for _, r := range run.Result.Runs {
@@ -291,8 +294,8 @@ func TestSame(t *testing.T) {
 // TestSmall draws nearly empty albums.
 func TestSmall(t *testing.T) {
 	one := &sim.Result{
-		Jobs:     []sim.JobResult{{ID: 1, GPUs: 1, Started: true, Outcome: sim.Done}},
-		Timeline: []sim.Sample{{Capacity: 1}},
+		Jobs:     sim.ResultsOf(sim.JobResult{ID: 1, GPUs: 1, Started: true, Outcome: sim.Done}),
+		Timeline: sim.TimelineOf(sim.Sample{Capacity: 1}),
 		Nodes:    []cluster.Node{{GPUs: 1}},
 		Runs:     []sim.Run{{Job: 1, On: cluster.Placement{{}}}},
 	}
@@ -339,12 +342,14 @@ func many(jobs int) *sim.Result {
 		r.Nodes = append(r.Nodes, cluster.Node{ID: cluster.NodeID(n), GPUs: 8})
 	}
 	var free [512]time.Duration
+	var results []sim.JobResult
+	var samples []sim.Sample
 	for i := range jobs {
 		gpu, length := i%512, time.Duration(random.Int64N(int64(time.Hour)))
 		from := free[gpu]
 		free[gpu] += length
-		r.Jobs = append(
-			r.Jobs,
+		results = append(
+			results,
 			sim.JobResult{
 				ID:      cluster.JobID(i),
 				GPUs:    1,
@@ -364,8 +369,8 @@ func many(jobs int) *sim.Result {
 				On:   cluster.Placement{{Node: cluster.NodeID(gpu / 8), Index: int32(gpu % 8)}},
 			},
 		)
-		r.Timeline = append(
-			r.Timeline,
+		samples = append(
+			samples,
 			sim.Sample{
 				At:        time.Duration(i) * time.Second,
 				Waiting:   random.IntN(900),
@@ -374,6 +379,7 @@ func many(jobs int) *sim.Result {
 			},
 		)
 	}
+	r.Jobs, r.Timeline = sim.ResultsOf(results...), sim.TimelineOf(samples...)
 	slices.SortStableFunc(r.Runs, func(a, b sim.Run) int { return int((a.From - b.From) / time.Microsecond) })
 	return r
 }
@@ -406,31 +412,6 @@ func TestThin(t *testing.T) {
 		gotLow, gotHigh := bounds(series{thin.x, thin.y})
 		if low != gotLow || high != gotHigh {
 			t.Fatal("a stretch has lost its least or greatest value")
-		}
-	}
-}
-
-// TestKeySamples: of too many samples, the extremes and the ends remain.
-func TestKeySamples(t *testing.T) {
-	random := rand.New(rand.NewPCG(3, 3))
-	samples := make([]sim.Sample, maxSamples*3)
-	for i := range samples {
-		samples[i] = sim.Sample{At: time.Duration(i), Waiting: random.IntN(1e9), BusyMilli: random.Int64N(1e9)}
-	}
-	kept := keySamples(samples)
-	if len(kept) > maxSamples+6 || !slices.IsSorted(kept) || kept[0] != 0 || kept[len(kept)-1] != len(samples)-1 {
-		t.Fatalf("%d are kept, from %d to %d", len(kept), kept[0], kept[len(kept)-1])
-	}
-	for what, value := range map[string]func(m *sim.Sample) float64{"queue": waiting, "use": busy} {
-		most, of := 0.0, 0.0
-		for i := range samples {
-			most = max(most, value(&samples[i]))
-		}
-		for _, i := range kept {
-			of = max(of, value(&samples[i]))
-		}
-		if most != of {
-			t.Errorf("the greatest %s was %v and is %v", what, most, of)
 		}
 	}
 }

@@ -12,9 +12,9 @@ type series struct{ x, y []float64 }
 
 // seriesOf returns a value of a result's samples as a series.
 func seriesOf(r *sim.Result, value func(m *sim.Sample) float64) (s series) {
-	for i := range r.Timeline {
-		m := &r.Timeline[i]
-		x, y := m.At.Seconds(), value(m)
+	s.x, s.y = make([]float64, 0, r.Timeline.Len()), make([]float64, 0, r.Timeline.Len())
+	for m := range r.Timeline.All() {
+		x, y := m.At.Seconds(), value(&m)
 		if n := len(s.x); n > 0 && s.x[n-1] == x {
 			s.y[n-1] = y
 			continue
@@ -55,10 +55,8 @@ func (s series) thin(stretches int) (t series) {
 
 // end returns the time of a result's last sample, in seconds.
 func end(r *sim.Result) float64 {
-	if len(r.Timeline) == 0 {
-		return 0
-	}
-	return r.Timeline[len(r.Timeline)-1].At.Seconds()
+	last := r.Timeline.Last()
+	return last.At.Seconds()
 }
 
 // waiting returns the queue length: admitted and held jobs.
@@ -72,9 +70,10 @@ func capacity(m *sim.Sample) float64 { return float64(m.Capacity) }
 
 // completions returns the sorted completion times of the finished jobs.
 func completions(r *sim.Result) (jcts []time.Duration) {
-	for i := range r.Jobs {
-		if r.Jobs[i].Outcome == sim.Done {
-			jcts = append(jcts, r.Jobs[i].JCT())
+	jcts = make([]time.Duration, 0, r.Jobs.Len())
+	for i := range r.Jobs.Len() {
+		if j := r.Jobs.Unplaced(i); j.Outcome == sim.Done {
+			jcts = append(jcts, j.JCT())
 		}
 	}
 	slices.Sort(jcts)

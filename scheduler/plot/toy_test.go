@@ -27,10 +27,12 @@ func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 	}
 	var waiting []cluster.Job
 	var running []sim.Run
+	var results []sim.JobResult
+	var samples []sim.Sample
 	busy, next := 0, 0
-	for now := time.Duration(0); next < len(trace.Jobs) || len(waiting)+len(running) > 0; {
+	for now := time.Duration(0); next < trace.Jobs.Len() || len(waiting)+len(running) > 0; {
 		switch {
-		case len(running) > 0 && (next == len(trace.Jobs) || running[0].To <= trace.Jobs[next].Submit):
+		case len(running) > 0 && (next == trace.Jobs.Len() || running[0].To <= trace.Jobs.Submit(next)):
 			now = running[0].To
 			for _, gpu := range running[0].On {
 				free[gpu.Node] = append(free[gpu.Node], gpu.Index)
@@ -40,8 +42,8 @@ func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 			r.Runs = append(r.Runs, running[0])
 			running = running[1:]
 		default:
-			now = trace.Jobs[next].Submit
-			waiting = append(waiting, trace.Jobs[next])
+			now = trace.Jobs.Submit(next)
+			waiting = append(waiting, trace.Jobs.At(next))
 			next++
 		}
 		if short {
@@ -65,15 +67,16 @@ func toy(jobs, nodes int, load float64, short bool) *sim.Result {
 			}
 			running = append(running, run)
 			slices.SortStableFunc(running, func(a, b sim.Run) int { return int((a.To - b.To) / time.Millisecond) })
-			r.Jobs = append(r.Jobs, sim.JobResult{
+			results = append(results, sim.JobResult{
 				ID: j.ID, User: "u", GPUs: j.GPUs, Submit: j.Submit, Start: now, Started: true, Finish: run.To, Outcome: sim.Done,
 			})
 		}
-		r.Timeline = append(r.Timeline, sim.Sample{
+		samples = append(samples, sim.Sample{
 			At: now, Running: len(running), Waiting: len(waiting), BusyMilli: int64(busy) * 1000, Capacity: 8 * nodes,
 		})
 	}
-	slices.SortFunc(r.Jobs, func(a, b sim.JobResult) int { return int(a.ID - b.ID) })
+	slices.SortFunc(results, func(a, b sim.JobResult) int { return int(a.ID - b.ID) })
+	r.Jobs, r.Timeline = sim.ResultsOf(results...), sim.TimelineOf(samples...)
 	slices.SortStableFunc(r.Runs, func(a, b sim.Run) int { return int((a.From - b.From) / time.Millisecond) })
 	return r
 }

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // Faults describe failures. Every random number depends only on the seed and its subject, so that
@@ -149,12 +150,12 @@ func (f *faults) failure(job cluster.JobID, run int, from time.Duration) (at tim
 	return from + exponential(random, f.JobMTBF), true
 }
 
-// PerturbEstimates multiplies or divides every estimate by a factor of up to 1+by, which depends on
-// the seed and the job.
-func PerturbEstimates(jobs []cluster.Job, by float64, seed uint64) {
-	for i := range jobs {
-		random := rand.New(rand.NewPCG(seed, uint64(jobs[i].ID)))
+// PerturbEstimates returns jobs with every estimate multiplied or divided by a factor of up to
+// 1+by, which depends on the seed and the job.
+func PerturbEstimates(jobs *packed.Jobs, by float64, seed uint64) *packed.Jobs {
+	return jobs.Map(func(_ int, j *cluster.Job) {
+		random := rand.New(rand.NewPCG(seed, uint64(j.ID)))
 		factor := math.Exp((2*random.Float64() - 1) * math.Log1p(by))
-		jobs[i].Estimate = max(time.Nanosecond, time.Duration(float64(jobs[i].Length)*factor))
-	}
+		j.Estimate = max(time.Nanosecond, time.Duration(float64(j.Length)*factor))
+	})
 }

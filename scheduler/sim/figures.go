@@ -131,42 +131,57 @@ type Group struct {
 }
 
 // figures computes the figures of jobs on a cluster with a number of GPUs.
-func figures(jobs []JobResult, gpus int) *Figures {
-	values := make([]float64, 0, len(jobs))
-	over := func(of func(*JobResult) (float64, bool)) Distribution {
-		values = values[:0]
-		for i := range jobs {
-			if value, ok := of(&jobs[i]); ok {
-				values = append(values, value)
-			}
-		}
-		return distribution(values)
-	}
-	f := &Figures{
-		JCT:             over(func(j *JobResult) (float64, bool) { return j.JCT().Seconds(), j.Outcome != Unfinished }),
-		Wait:            over(func(j *JobResult) (float64, bool) { return j.Wait().Seconds(), j.Outcome != Unfinished }),
-		Slowdown:        over((*JobResult).Slowdown),
-		BoundedSlowdown: over((*JobResult).BoundedSlowdown),
-		FinishTimeFairness: over(func(j *JobResult) (float64, bool) {
-			return j.FinishTimeFairness(gpus)
-		}),
-		Tau: SlowdownBound.Seconds(),
-	}
-	for i := range jobs {
-		j := &jobs[i]
+func figures(jobs *JobResults, gpus int) *Figures {
+	f := &Figures{Tau: SlowdownBound.Seconds()}
+	f.distributions(jobs, gpus)
+	users, classes, priorities := groups{}, groups{}, groups{}
+	var j JobResult
+	for i := range jobs.Len() {
+		j = jobs.Unplaced(i)
 		f.RequestedGPUHours += j.Requested()
 		f.GPUHours += j.GPUSeconds
 		f.Migrations += int(j.Migrations)
 		f.Resizes += int(j.Resizes)
 		f.Restarts += int(j.Restarts)
+		users.add(j.User, &j)
+		classes.add(j.Class(), &j)
+		priorities.add(strconv.Itoa(j.Priority), &j)
 	}
 	f.RequestedGPUHours, f.GPUHours = hours(f.RequestedGPUHours), hours(f.GPUHours)
-	f.ByUser = groups(jobs, func(j *JobResult) string { return j.User })
-	f.ByClass = groups(jobs, (*JobResult).Class)
-	f.ByPriority = priorities(jobs)
+	f.ByUser, f.ByClass, f.ByPriority = users.byName(), classes.byName(), priorities.byPriority()
 	f.Users = len(f.ByUser)
 	f.FairnessIndex = fairnessIndex(f.ByUser)
 	return f
+}
+
+// distributions describes the quantities.
+func (f *Figures) distributions(jobs *JobResults, gpus int) {
+	var j JobResult
+	all := []struct {
+		to     *Distribution
+		of     func() (float64, bool)
+		values []float64
+	}{
+		{to: &f.JCT, of: func() (float64, bool) { return j.JCT().Seconds(), j.Outcome != Unfinished }},
+		{to: &f.Wait, of: func() (float64, bool) { return j.Wait().Seconds(), j.Outcome != Unfinished }},
+		{to: &f.Slowdown, of: func() (float64, bool) { return j.Slowdown() }},
+		{to: &f.BoundedSlowdown, of: func() (float64, bool) { return j.BoundedSlowdown() }},
+		{to: &f.FinishTimeFairness, of: func() (float64, bool) { return j.FinishTimeFairness(gpus) }},
+	}
+	for k := range all {
+		all[k].values = make([]float64, 0, jobs.Len())
+	}
+	for i := range jobs.Len() {
+		j = jobs.Unplaced(i)
+		for k := range all {
+			if value, ok := all[k].of(); ok {
+				all[k].values = append(all[k].values, value)
+			}
+		}
+	}
+	for k := range all {
+		*all[k].to = distribution(all[k].values)
+	}
 }
 
 // distribution describes values, which it sorts.
@@ -215,38 +230,37 @@ type tally struct {
 	jct, wait    sum
 	slowdown     float64
 	done         int
+	priority     int     // of its first job
 	asked, taken float64 // GPU-seconds of ended jobs: over their time in the system, and held
 }
 
-// groups computes the figures by key, sorted by name.
-func groups(jobs []JobResult, key func(*JobResult) string) []Group {
-	byName := map[string]*tally{}
-	for i := range jobs {
-		name := key(&jobs[i])
-		t := byName[name]
-		if t == nil {
-			t = &tally{Group: Group{Name: name}}
-			byName[name] = t
-		}
-		t.add(&jobs[i])
+// groups are the jobs of groups added up, by the groups' names.
+type groups map[string]*tally
+
+// add adds a job to a group.
+func (g groups) add(name string, j *JobResult) {
+	t := g[name]
+	if t == nil {
+		t = &tally{Group: Group{Name: name}, priority: j.Priority}
+		g[name] = t
 	}
-	all := make([]Group, 0, len(byName))
-	for _, t := range byName {
+	t.add(j)
+}
+
+// byName returns the figures, sorted by name.
+func (g groups) byName() []Group {
+	all := make([]Group, 0, len(g))
+	for _, t := range g {
 		all = append(all, t.group())
 	}
 	slices.SortFunc(all, func(a, b Group) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
-// priorities is groups by priority, the most urgent first.
-func priorities(jobs []JobResult) []Group {
-	values := map[string]int{}
-	all := groups(jobs, func(j *JobResult) string {
-		name := strconv.Itoa(j.Priority)
-		values[name] = j.Priority
-		return name
-	})
-	slices.SortFunc(all, func(a, b Group) int { return cmp.Compare(values[b.Name], values[a.Name]) })
+// byPriority returns the figures of groups by priority, the most urgent first.
+func (g groups) byPriority() []Group {
+	all := g.byName()
+	slices.SortFunc(all, func(a, b Group) int { return cmp.Compare(g[b.Name].priority, g[a.Name].priority) })
 	return all
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
@@ -33,7 +34,7 @@ func TestFigures(t *testing.T) {
 	jobs := []cluster.Job{
 		job(0, "a", 0, 10*s, 2), job(1, "b", 2500*ms, 9*s, 1), job(2, "a", 4*s, 5500*ms, 1),
 	}
-	got, err := sim.Play(context.Background(), jobs, sim.Options{
+	got, err := sim.Play(context.Background(), packed.Of(jobs...), sim.Options{
 		Nodes:    oneNode(2),
 		Policies: scheduler.Policies{Order: order.SRTF{}, Place: counting{}, Preempt: victims.Tail{}},
 	})
@@ -78,7 +79,7 @@ func TestFigures(t *testing.T) {
 		runs      int32
 		placement string
 	}{{2, "0:0-1"}, {1, "0:1"}, {1, "0:0"}} {
-		j := &got.Jobs[i]
+		j := got.Jobs.At(i)
 		if len(j.Placement.String()) != len(want.placement) || j.Runs != want.runs || j.Migrations+j.Resizes+j.Restarts > 0 {
 			t.Errorf("job %d: got %d runs, last on %s", i, j.Runs, j.Placement)
 		}
@@ -87,7 +88,7 @@ func TestFigures(t *testing.T) {
 
 // TestLostJobsHaveNoSlowdown: a job that fails for good has a JCT and a wait, and no slowdown.
 func TestLostJobsHaveNoSlowdown(t *testing.T) {
-	got, err := sim.Play(context.Background(), []cluster.Job{{ID: 1, Length: 1000 * s, Estimate: s, GPUs: 1}}, sim.Options{
+	got, err := sim.Play(context.Background(), packed.Of(cluster.Job{ID: 1, Length: 1000 * s, Estimate: s, GPUs: 1}), sim.Options{
 		Nodes:    oneNode(1),
 		Policies: scheduler.Policies{Order: order.FIFO{}, Place: counting{}, Retries: 2},
 		Faults:   sim.Faults{Seed: 1, JobMTBF: s},
@@ -95,7 +96,7 @@ func TestLostJobsHaveNoSlowdown(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	j := &got.Jobs[0]
+	j := got.Jobs.At(0)
 	if _, ok := j.Slowdown(); ok || j.Outcome != sim.Lost || j.Runs != 3 || j.Restarts != 2 || j.Wait() != 0 ||
 		j.Ran != j.JCT() {
 		t.Errorf("got %+v", j)

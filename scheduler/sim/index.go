@@ -4,6 +4,7 @@ import (
 	"errors"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // jobIndex finds jobs by number. Most traces number their jobs one after the other, so a slice
@@ -18,23 +19,23 @@ type jobIndex struct {
 var errSameNumber = errors.New("two jobs have the same number")
 
 // newJobIndex returns an index of jobs.
-func newJobIndex(jobs []cluster.Job) (*jobIndex, error) {
+func newJobIndex(jobs *packed.Jobs) (*jobIndex, error) {
 	x := &jobIndex{}
-	if len(jobs) == 0 {
+	if jobs.Len() == 0 {
 		return x, nil
 	}
-	x.least = jobs[0].ID
+	x.least = jobs.ID(0)
 	most := x.least
-	for i := range jobs {
-		x.least, most = min(x.least, jobs[i].ID), max(most, jobs[i].ID)
+	for i := range jobs.Len() {
+		x.least, most = min(x.least, jobs.ID(i)), max(most, jobs.ID(i))
 	}
-	if span := uint64(most) - uint64(x.least); span < 2*uint64(len(jobs)) {
+	if span := uint64(most) - uint64(x.least); span < 2*uint64(jobs.Len()) {
 		x.dense = make([]int32, span+1)
 	} else {
-		x.all = make(map[cluster.JobID]int32, len(jobs))
+		x.all = make(map[cluster.JobID]int32, jobs.Len())
 	}
-	for i := range jobs {
-		if !x.add(jobs[i].ID, int32(i)) {
+	for i := range jobs.Len() {
+		if !x.add(jobs.ID(i), int32(i)) {
 			return nil, errSameNumber
 		}
 	}

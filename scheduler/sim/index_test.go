@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // TestJobIndex finds jobs by dense and by sparse numbers, and no number twice.
@@ -16,7 +17,7 @@ func TestJobIndex(t *testing.T) {
 		for _, id := range ids {
 			jobs = append(jobs, cluster.Job{ID: id})
 		}
-		x, err := newJobIndex(jobs)
+		x, err := newJobIndex(packed.Of(jobs...))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -26,7 +27,7 @@ func TestJobIndex(t *testing.T) {
 			}
 		}
 		if len(ids) > 0 {
-			if _, err := newJobIndex(append(jobs, jobs[0])); err == nil {
+			if _, err := newJobIndex(packed.Of(append(jobs, jobs[0])...)); err == nil {
 				t.Errorf("%d: the first number is taken twice", ids)
 			}
 		}

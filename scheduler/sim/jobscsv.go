@@ -58,13 +58,14 @@ func (r *Result) JobsCSV(to io.Writer) error {
 		line = append(line, c.name...)
 	}
 	fmt.Fprintf(out, "%s\n", line) // Flush returns the error, here and below
-	for i := range r.Jobs {
-		line = line[:0]
+	var j JobResult
+	for i := range r.Jobs.Len() {
+		j, line = r.Jobs.At(i), line[:0]
 		for k, c := range columns {
 			if k > 0 {
 				line = append(line, ',')
 			}
-			line = c.value(line, &r.Jobs[i])
+			line = c.value(line, &j)
 		}
 		_, _ = out.Write(append(line, '\n'))
 	}

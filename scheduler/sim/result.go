@@ -12,10 +12,10 @@ import (
 // Result is the outcome of a simulation.
 type Result struct {
 	// Jobs are the tracked jobs, by number.
-	Jobs    []JobResult
+	Jobs    *JobResults
 	Summary Summary
 	// Timeline are samples at changes of the cluster's state; each holds until the next.
-	Timeline []Sample
+	Timeline Timeline
 	// Runs are the times in which jobs had GPUs, by start: the bars of a Gantt chart.
 	Runs []Run
 	// RunsCut is set if there were so many that Runs has only the first ones.
@@ -78,16 +78,6 @@ func (j *JobResult) lastGPUs() int { return int(j.counted) }
 
 // JCT returns the job completion time, from submission to the end.
 func (j *JobResult) JCT() time.Duration { return j.Finish - j.Submit }
-
-// Sample is the state of the cluster from a time on.
-type Sample struct {
-	At            time.Duration
-	Running       int // jobs
-	Waiting, Held int // admitted jobs without GPUs, and jobs not admitted yet
-	Demand        int // GPUs that admitted jobs ask for, running ones included
-	BusyMilli     int64
-	Capacity      int // GPUs on nodes that are up
-}
 
 // Run is a job on its GPUs for a time.
 type Run struct {

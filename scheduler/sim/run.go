@@ -1,15 +1,14 @@
 package sim
 
 import (
-	"cmp"
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/eventlog"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // Options of a simulation.
@@ -35,7 +34,7 @@ const checkInterval = 256
 // Play simulates until all tracked jobs have ended. If the context ends or Until is reached before,
 // the result is what there is by then, marked as partial. Jobs that can never start again, because
 // nodes are gone for good, remain unfinished.
-func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
+func Play(ctx context.Context, jobs *packed.Jobs, o Options) (*Result, error) {
 	s, err := newSimulation(jobs, o)
 	if err != nil {
 		return nil, err
@@ -46,7 +45,7 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 				return s.result(s.now, true)
 			}
 			if o.Progress != nil {
-				o.Progress(s.rec.Ended(), len(jobs), s.now)
+				o.Progress(s.rec.Ended(), jobs.Len(), s.now)
 			}
 		}
 		at, any := s.next()
@@ -57,14 +56,14 @@ func Play(ctx context.Context, jobs []cluster.Job, o Options) (*Result, error) {
 			return s.result(o.Until, true)
 		}
 		if at > Horizon {
-			return nil, fmt.Errorf("%d of %d jobs have ended: %w", s.rec.Ended(), len(jobs), ErrHorizon)
+			return nil, fmt.Errorf("%d of %d jobs have ended: %w", s.rec.Ended(), jobs.Len(), ErrHorizon)
 		}
 		if err := s.step(at); err != nil {
 			return nil, fmt.Errorf("at %s s: %w", Seconds(at), err)
 		}
 	}
 	if o.Progress != nil {
-		o.Progress(s.rec.Ended(), len(jobs), s.now)
+		o.Progress(s.rec.Ended(), jobs.Len(), s.now)
 	}
 	return s.result(s.now, false)
 }
@@ -81,7 +80,7 @@ func (s *simulation) result(at time.Duration, partial bool) (*Result, error) {
 
 // simulation is the executor in virtual time: it knows when runs end.
 type simulation struct {
-	jobs   []cluster.Job
+	jobs   *packed.Jobs
 	engine *scheduler.Engine
 	rec    *Recorder
 	faults *faults
@@ -91,8 +90,8 @@ type simulation struct {
 	now      time.Duration
 	arrivals []int32 // not arrived yet, next first
 	index    *jobIndex
-	states   []state
-	ends     endQueue // of the current runs
+	live     []*liveJob // by index; nil for jobs that have not arrived, or have ended
+	ends     endQueue   // of the current runs
 	events   []scheduler.Event
 
 	arrived, ended, running int
@@ -101,16 +100,14 @@ type simulation struct {
 	futile int
 }
 
-// state is the executor's state of a job.
-type state struct {
-	run      int32 // the current run; 0 if there is none
-	failures int32
-	gpus     int32         // of the run
-	share    int32         // of each of them, in thousandths
-	length   time.Duration // of the job
+// liveJob is a job between its arrival and its end.
+type liveJob struct {
+	facts cluster.Job
+	run   int32 // the current one; 0 if there is none
+	gpus  int32 // of the run
 }
 
-func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
+func newSimulation(jobs *packed.Jobs, o Options) (*simulation, error) {
 	engine, err := scheduler.New(o.Nodes, o.Policies)
 	if err != nil {
 		return nil, err
@@ -120,26 +117,22 @@ func newSimulation(jobs []cluster.Job, o Options) (*simulation, error) {
 		return nil, err
 	}
 	s := &simulation{
-		jobs: jobs, engine: engine, rec: NewRecorder(jobs, o.Nodes, o.Track), states: make([]state, len(jobs)),
-		index: index, arrivals: make([]int32, len(jobs)), faults: newFaults(o.Faults, o.Nodes),
-		ends: endQueue{position: make([]int32, len(jobs))}, writer: o.Events,
+		jobs: jobs, engine: engine, rec: NewRecorder(jobs, o.Nodes, o.Track), live: make([]*liveJob, jobs.Len()),
+		index: index, faults: newFaults(o.Faults, o.Nodes),
+		ends: endQueue{position: make([]int32, jobs.Len())}, writer: o.Events,
 	}
+	s.arrivals = s.rec.use.arrivals
 	if o.OmitRuns {
 		s.rec.OmitRuns()
 	}
 	if o.Events != nil {
 		s.log = eventlog.NewLog(engine, o.Events)
 	}
-	for i := range jobs {
-		if err := CheckTimes(&jobs[i]); err != nil {
+	for _, j := range jobs.All() {
+		if err := CheckTimes(&j); err != nil {
 			return nil, err
 		}
-		s.arrivals[i] = int32(i)
-		s.states[i].share, s.states[i].length = int32(cmp.Or(jobs[i].Share, cluster.WholeGPU)), jobs[i].Length
 	}
-	slices.SortFunc(s.arrivals, func(a, b int32) int {
-		return cmp.Or(cmp.Compare(jobs[a].Submit, jobs[b].Submit), cmp.Compare(jobs[a].ID, jobs[b].ID))
-	})
 	return s, nil
 }
 
@@ -157,7 +150,7 @@ func (s *simulation) next() (at time.Duration, any bool) {
 		}
 	}
 	if len(s.arrivals) > 0 {
-		consider(s.jobs[s.arrivals[0]].Submit)
+		consider(s.jobs.Submit(int(s.arrivals[0])))
 	}
 	if s.ends.size() > 0 {
 		consider(s.ends.first().at)
@@ -174,8 +167,10 @@ func (s *simulation) next() (at time.Duration, any bool) {
 // step passes all events of one time to the engine, and carries out its plan.
 func (s *simulation) step(at time.Duration) error {
 	s.now, s.events = at, s.events[:0]
-	for len(s.arrivals) > 0 && s.jobs[s.arrivals[0]].Submit <= at {
-		s.events = append(s.events, scheduler.Event{Kind: scheduler.Submitted, Facts: &s.jobs[s.arrivals[0]]})
+	for len(s.arrivals) > 0 && s.jobs.Submit(int(s.arrivals[0])) <= at {
+		i := s.arrivals[0]
+		s.live[i] = &liveJob{facts: s.jobs.At(int(i))}
+		s.events = append(s.events, scheduler.Event{Kind: scheduler.Submitted, Facts: &s.live[i].facts})
 		s.arrivals = s.arrivals[1:]
 		s.arrived++
 	}
@@ -206,9 +201,8 @@ func (s *simulation) step(at time.Duration) error {
 
 // finish ends a run, successfully or not.
 func (s *simulation) finish(end runEnd) {
-	id := s.jobs[end.job].ID
+	id := s.live[end.job].facts.ID
 	if end.fails {
-		s.states[end.job].failures++
 		s.rec.Failed(int(end.job))
 		s.events = append(s.events, scheduler.Event{Kind: scheduler.Failed, Job: id, Run: int(end.run)})
 		s.freeGPUs(end.job)
@@ -217,32 +211,45 @@ func (s *simulation) finish(end runEnd) {
 	}
 	s.events = append(s.events, scheduler.Event{Kind: scheduler.Finished, Job: id, Run: int(end.run)})
 	s.freeGPUs(end.job)
-	s.rec.Finished(int(end.job), s.now, Done)
+	s.end(end.job, Done)
+}
+
+// end notes that a job has ended.
+func (s *simulation) end(job int32, outcome Outcome) {
+	s.rec.Finished(int(job), s.now, outcome)
+	s.live[job] = nil
 	s.ended++
 }
 
 // freeGPUs takes a job off its GPUs.
 func (s *simulation) freeGPUs(job int32) {
-	state := &s.states[job]
-	if state.run == 0 {
+	j := s.live[job]
+	if j.run == 0 {
 		return
 	}
 	s.ends.remove(job)
-	s.busy -= int64(state.gpus) * int64(state.share)
-	state.run, state.gpus = 0, 0
+	s.busy -= int64(j.gpus) * j.share()
+	j.run, j.gpus = 0, 0
 	s.running--
+}
+
+// share returns the job's share of each GPU in thousandths.
+func (j *liveJob) share() int64 {
+	if j.facts.Share > 0 {
+		return int64(j.facts.Share)
+	}
+	return cluster.WholeGPU
 }
 
 // stop carries out the stops of a plan.
 func (s *simulation) stop(stops []scheduler.Stop) {
 	for _, stop := range stops {
 		i := s.index.of(stop.Job)
-		ran := s.states[i].run != 0
+		ran := s.live[i].run != 0
 		s.freeGPUs(i)
 		switch {
 		case stop.How == scheduler.Withdraw:
-			s.rec.Finished(int(i), s.now, Lost)
-			s.ended++
+			s.end(i, Lost)
 		case stop.How == scheduler.Checkpoint:
 			s.rec.Preempted(int(i), s.now)
 		case ran: // its node is lost
@@ -257,14 +264,14 @@ func (s *simulation) start(starts []scheduler.Start) {
 	for i := range starts {
 		start := &starts[i]
 		job := s.index.of(start.Job)
-		state := &s.states[job]
-		state.run, state.gpus = int32(start.Run), int32(len(start.On))
-		s.busy += int64(state.gpus) * int64(state.share)
+		j := s.live[job]
+		j.run, j.gpus = int32(start.Run), int32(len(start.On))
+		s.busy += int64(j.gpus) * j.share()
 		s.running++
 		s.rec.Started(int(job), s.now)
 		s.rec.Ran(int(job), s.now, start.On)
 		from := start.Ready + start.Load
-		end := runEnd{at: from + scheduler.Span(state.length-start.Done, start.Speed), job: job, run: state.run}
+		end := runEnd{at: from + scheduler.Span(j.facts.Length-start.Done, start.Speed), job: job, run: j.run}
 		if at, fails := s.faults.failure(start.Job, start.Run, from); fails && at < end.at {
 			end.at, end.fails = at, true
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
 )
@@ -202,7 +203,7 @@ func TestTextbook(t *testing.T) {
 			}
 			got, err := sim.Play(
 				context.Background(),
-				jobs,
+				packed.Of(jobs...),
 				sim.Options{Nodes: oneNode(test.cap), Policies: scheduler.Policies{
 					Order: ranked, Place: counting{}, Preempt: victims.Tail{}, Quantum: test.quantum,
 				}},
@@ -212,7 +213,7 @@ func TestTextbook(t *testing.T) {
 			}
 			name := fmt.Sprintf("%s of %d, quantum %v, seed %d", test.order, test.cap, test.quantum, seed)
 			for i, want := range reference(jobs, test.cap, test.order, test.quantum) {
-				j := got.Jobs[i]
+				j := got.Jobs.At(i)
 				// The engine serves one waiting job after the other, so a job of several GPUs may be preempted
 				// and resume at one time.
 				counts := test.order == "srtf" && test.gpus > 1 || j.Preemptions == want.preemptions
@@ -242,7 +243,7 @@ func TestNoUselessPreemption(t *testing.T) {
 		{ID: 1, Length: 200 * s, Estimate: 200 * s, GPUs: 1},
 		{ID: 2, Submit: 5 * s, Length: 10 * s, Estimate: 10 * s, GPUs: 2},
 	}
-	got, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: oneNode(3), Policies: scheduler.Policies{
+	got, err := sim.Play(context.Background(), packed.Of(jobs...), sim.Options{Nodes: oneNode(3), Policies: scheduler.Policies{
 		Order: order.SRTF{}, Place: counting{}, Preempt: victims.Tail{},
 	}})
 	if err != nil {
@@ -252,7 +253,7 @@ func TestNoUselessPreemption(t *testing.T) {
 		finish      time.Duration
 		preemptions int
 	}{{110 * s, 1}, {200 * s, 0}, {15 * s, 0}} {
-		if j := got.Jobs[i]; j.Finish != want.finish || j.Preemptions != want.preemptions {
+		if j := got.Jobs.At(i); j.Finish != want.finish || j.Preemptions != want.preemptions {
 			t.Errorf("job %d ended at %v after %d preemptions, want %v", i, j.Finish, j.Preemptions, want)
 		}
 	}
@@ -268,7 +269,7 @@ func TestFaults(t *testing.T) {
 	play := func(f sim.Faults) *sim.Result {
 		got, err := sim.Play(
 			context.Background(),
-			jobs,
+			packed.Of(jobs...),
 			sim.Options{Nodes: nodes, Faults: f, Policies: scheduler.Policies{
 				Order: order.FIFO{}, Place: counting{}, Retries: 3,
 			}},
@@ -281,7 +282,7 @@ func TestFaults(t *testing.T) {
 	// Job 0 loses 3 s of work with node 0, which never returns, and starts again on node 1 once job 1
 	// is done.
 	got := play(sim.Faults{Nodes: []sim.NodeEvent{{At: 3 * s, Node: 0, Kind: scheduler.NodeDown}}})
-	if j := got.Jobs[0]; j.Finish != 14*s || j.Failures != 1 || j.Start != 0 {
+	if j := got.Jobs.At(0); j.Finish != 14*s || j.Failures != 1 || j.Start != 0 {
 		t.Errorf("%+v", j)
 	}
 	// 3 s of one GPU, 4 of the other, 10 more of the remaining one; of 2 GPUs for 3 s and one for 11.
@@ -302,7 +303,7 @@ func TestFaults(t *testing.T) {
 	}
 	// A job that fails after a nanosecond on average is lost after the fourth attempt.
 	got = play(sim.Faults{Seed: 1, JobMTBF: 1})
-	if got.Summary.Lost != 2 || got.Summary.Failures != 8 || got.Jobs[0].Outcome != sim.Lost {
+	if got.Summary.Lost != 2 || got.Summary.Failures != 8 || got.Jobs.At(0).Outcome != sim.Lost {
 		t.Errorf("%+v", got.Summary)
 	}
 	// The same seed gives the same failures.

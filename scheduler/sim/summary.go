@@ -61,13 +61,13 @@ func (s *sum) mean(n int) float64 {
 }
 
 // summarize computes the summary of jobs.
-func summarize(jobs []JobResult) (s Summary) {
-	var jcts []time.Duration
+func summarize(jobs *JobResults) (s Summary) {
+	jcts := make([]time.Duration, 0, jobs.Len())
 	var total, delay sum
 	var first, last time.Duration
 	started := 0
-	for i := range jobs {
-		j := &jobs[i]
+	for i := range jobs.Len() {
+		j := jobs.Unplaced(i)
 		if i == 0 || j.Submit < first {
 			first = j.Submit
 		}

@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/eventlog"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -107,7 +108,7 @@ func filesOf(t *testing.T, jobs []cluster.Job, o sim.Options, hidden bool) strin
 		t.Fatal(err)
 	}
 	o.Events = writer
-	r, err := sim.Play(context.Background(), jobs, o)
+	r, err := sim.Play(context.Background(), packed.Of(jobs...), o)
 	if err != nil {
 		t.Fatal(err)
 	}

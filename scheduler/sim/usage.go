@@ -1,11 +1,12 @@
 package sim
 
 import (
-	"cmp"
+	"iter"
 	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // runEnding is how a job's last run ended.
@@ -17,71 +18,65 @@ const (
 	hasFailed
 )
 
-// holding is what a job holds now.
-type holding struct {
+// openJob is a job that has arrived and not ended.
+type openJob struct {
+	JobResult
+	run     int32   // the index of its current run in Recorder.runs, plus one; 0 if that is not recorded
+	arrived float64 // usage.integral at its arrival
+
+	// What it holds now, and how its last run ended.
 	since  time.Duration
 	gpus   int32 // 0: none
 	ending runEnding
 }
 
-// usage adds up what jobs hold, and how many jobs were in the system while they were.
-type usage struct {
-	jobs []JobResult
-	now  []holding
-
-	arrivals []int32   // of jobs that have not arrived, next first
-	arrived  []float64 // per job, the integral at its arrival
-	integral float64   // of the number of jobs in the system over time, in job-seconds, until at
-	inSystem int       // from then on
-	at       time.Duration
-}
-
-func newUsage(jobs []JobResult) *usage {
-	u := &usage{
-		jobs: jobs, now: make([]holding, len(jobs)), arrived: make([]float64, len(jobs)), arrivals: make([]int32, len(jobs)),
-	}
-	for i := range jobs {
-		u.arrivals[i] = int32(i)
-	}
-	slices.SortFunc(u.arrivals, func(a, b int32) int { return cmp.Compare(jobs[a].Submit, jobs[b].Submit) })
-	return u
-}
-
-// begin notes that a job has GPUs from now on; on is nil if the simulator only counts them.
-func (u *usage) begin(i int, at time.Duration, on cluster.Placement) {
-	j, now := &u.jobs[i], &u.now[i]
+// begin notes that the job has GPUs from now on; on is nil if the simulator only counts them.
+func (j *openJob) begin(at time.Duration, on cluster.Placement) {
 	gpus := len(on)
 	if on == nil {
 		gpus = j.GPUs
 	}
 	switch {
-	case now.ending == hasFailed:
+	case j.ending == hasFailed:
 		j.Restarts++
-	case now.ending == wasPreempted && gpus != j.lastGPUs():
+	case j.ending == wasPreempted && gpus != j.lastGPUs():
 		j.Resizes++
-	case now.ending == wasPreempted && !slices.Equal(on, j.Placement):
+	case j.ending == wasPreempted && !slices.Equal(on, j.Placement):
 		j.Migrations++
 	}
 	j.Runs++
 	j.Placement, j.counted = on, int32(gpus)
-	now.since, now.gpus = at, int32(gpus)
+	j.since, j.gpus = at, int32(gpus)
 }
 
-// end notes that a job has lost its GPUs, if it had any.
-func (u *usage) end(i int, at time.Duration, ending runEnding) {
-	j, now := &u.jobs[i], &u.now[i]
-	if now.gpus > 0 && at > now.since {
-		j.Ran += at - now.since
-		j.GPUSeconds += (at - now.since).Seconds() * float64(now.gpus) * float64(j.Share) / cluster.WholeGPU
+// end notes that the job has lost its GPUs, if it had any.
+func (j *openJob) end(at time.Duration, ending runEnding) {
+	if j.gpus > 0 && at > j.since {
+		j.Ran += at - j.since
+		j.GPUSeconds += gpuSeconds(at-j.since, int(j.gpus), j.Share)
 	}
-	now.gpus, now.ending = 0, ending
+	j.gpus, j.ending = 0, ending
+}
+
+// gpuSeconds returns the GPU-seconds of a time on GPUs with a share of each in thousandths.
+func gpuSeconds(held time.Duration, gpus, share int) float64 {
+	return held.Seconds() * float64(gpus) * float64(share) / cluster.WholeGPU
+}
+
+// usage adds up how many jobs were in the system.
+type usage struct {
+	jobs     *packed.Jobs
+	arrivals []int32 // of jobs that have not arrived, next first
+	integral float64 // of the number of jobs in the system over time, in job-seconds, until at
+	inSystem int     // from then on
+	at       time.Duration
 }
 
 // leave notes that a job has ended.
-func (u *usage) leave(i int, at time.Duration) {
-	u.end(i, at, neverRan)
-	if j := &u.jobs[i]; at > j.Submit {
-		j.Contention = (u.until(at) - u.arrived[i]) / (at - j.Submit).Seconds()
+func (u *usage) leave(j *openJob, at time.Duration) {
+	j.end(at, neverRan)
+	if at > j.Submit {
+		j.Contention = (u.until(at) - j.arrived) / (at - j.Submit).Seconds()
 	}
 }
 
@@ -90,18 +85,20 @@ func (u *usage) until(at time.Duration) float64 {
 	return u.integral + float64(u.inSystem)*max(0, at-u.at).Seconds()
 }
 
-// sample notes how many jobs are in the system from a time on.
-func (u *usage) sample(at time.Duration, inSystem int) {
-	for len(u.arrivals) > 0 && u.jobs[u.arrivals[0]].Submit <= at {
-		u.arrived[u.arrivals[0]] = u.until(u.jobs[u.arrivals[0]].Submit)
-		u.arrivals = u.arrivals[1:]
+// arrived returns the jobs that have arrived by a time, each once.
+func (u *usage) arrived(by time.Duration) iter.Seq[int] {
+	return func(yield func(int) bool) {
+		for len(u.arrivals) > 0 && u.jobs.Submit(int(u.arrivals[0])) <= by {
+			i := int(u.arrivals[0])
+			u.arrivals = u.arrivals[1:]
+			if !yield(i) {
+				return
+			}
+		}
 	}
-	u.integral, u.at, u.inSystem = u.until(at), max(u.at, at), inSystem
 }
 
-// stop ends all holdings: the simulation was cut off.
-func (u *usage) stop(at time.Duration) {
-	for i := range u.now {
-		u.end(i, at, u.now[i].ending)
-	}
+// sample notes how many jobs are in the system from a time on.
+func (u *usage) sample(at time.Duration, inSystem int) {
+	u.integral, u.at, u.inSystem = u.until(at), max(u.at, at), inSystem
 }

@@ -28,8 +28,7 @@ func csvField(text string) string {
 func (r *Result) TimelineCSV(to io.Writer) error {
 	out := bufio.NewWriter(to)
 	fmt.Fprintln(out, "time_s,running,waiting,held,gpus_demanded,gpus_busy,gpus")
-	for i := range r.Timeline {
-		m := &r.Timeline[i]
+	for m := range r.Timeline.All() {
 		busy := strconv.FormatFloat(float64(m.BusyMilli)/cluster.WholeGPU, 'f', -1, 64)
 		fmt.Fprintf(out, "%s,%d,%d,%d,%d,%s,%d\n", Seconds(m.At), m.Running, m.Waiting, m.Held, m.Demand, busy, m.Capacity)
 	}

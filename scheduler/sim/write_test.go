@@ -5,11 +5,13 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 func TestSeconds(t *testing.T) {
@@ -36,7 +38,7 @@ func TestRecorder(t *testing.T) {
 		{ID: 3, Submit: 0, GPUs: 1, Name: `a "b", c`},
 		{ID: 9, Submit: 8 * s, GPUs: 1},
 	}
-	r := NewRecorder(jobs, []cluster.Node{{GPUs: 2}}, Track{Lo: 3, Hi: 9})
+	r := NewRecorder(packed.Of(jobs...), []cluster.Node{{GPUs: 2}}, Track{Lo: 3, Hi: 9})
 	at := func(at time.Duration, running, waiting int, busy int64) {
 		r.Sample(Sample{At: at, Running: running, Waiting: waiting, BusyMilli: busy * cluster.WholeGPU, Capacity: 2})
 	}
@@ -93,9 +95,10 @@ func TestTimelineStaysBounded(t *testing.T) {
 		r.Sample(Sample{At: time.Duration(i) * time.Second, BusyMilli: cluster.WholeGPU, Capacity: 4})
 	}
 	got := r.Result(n*time.Second, false)
-	if len(got.Timeline) > maxSamples || got.Timeline[0].At != 0 ||
-		got.Timeline[len(got.Timeline)-1].At != (n-1)*time.Second {
-		t.Errorf("%d samples", len(got.Timeline))
+	samples := slices.Collect(got.Timeline.All())
+	if len(samples) > maxSamples || len(samples) != got.Timeline.Len() || samples[0].At != 0 ||
+		samples[len(samples)-1].At != (n-1)*time.Second {
+		t.Errorf("%d samples", len(samples))
 	}
 	if got.Summary.GPUUtilisation != 0.25 {
 		t.Errorf("utilisation %v, changed by dropping samples", got.Summary.GPUUtilisation)
@@ -159,7 +162,7 @@ func TestFirstRuns(t *testing.T) {
 	two := cluster.Placement{{Node: 0}, {Node: 1}}
 	var sums []JobResult
 	for _, omit := range []bool{false, true} {
-		r := NewRecorder([]cluster.Job{{ID: 1, GPUs: 2}}, []cluster.Node{{GPUs: 1}, {GPUs: 1}}, Track{})
+		r := NewRecorder(packed.Of(cluster.Job{ID: 1, GPUs: 2}), []cluster.Node{{GPUs: 1}, {GPUs: 1}}, Track{})
 		if omit {
 			r.OmitRuns()
 		}
@@ -178,7 +181,7 @@ func TestFirstRuns(t *testing.T) {
 		if want > 0 && got.Runs[want-1].To != time.Duration(2*want-1) {
 			t.Errorf("the last run ends at %v", got.Runs[want-1].To)
 		}
-		sums = append(sums, got.Jobs...)
+		sums = append(sums, got.Jobs.Slice()...)
 	}
 	if !reflect.DeepEqual(sums[0], sums[1]) || sums[0].Runs != maxRunNodes {
 		t.Errorf("%+v and %+v", sums[0], sums[1])

@@ -419,7 +419,7 @@ func TestNotReadable(t *testing.T) {
 	if _, err := ReadFrom(strings.NewReader("\x1f\x8bnothing"), "f", Options{}); err == nil {
 		t.Error("an invalid gzip file was read")
 	}
-	whole := packed(t, []byte(head4+strings.Repeat("1,2,3,4\n", 9999)))
+	whole := zipped(t, []byte(head4+strings.Repeat("1,2,3,4\n", 9999)))
 	if _, err := ReadFrom(strings.NewReader(string(whole[:len(whole)/2])), "f", Options{}); err == nil ||
 		!strings.Contains(err.Error(), "unexpected EOF") {
 		t.Errorf("half a gzip: %v", err)

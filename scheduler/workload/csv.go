@@ -42,16 +42,16 @@ func readCSV(s *source) (Trace, error) {
 	if err := t.require("job_id", submit, "duration_s", "num_gpus"); err != nil {
 		return Trace{}, err
 	}
-	var trace Trace
+	trace := newTrace()
 	var at []int32
-	err = t.each(func() error {
-		job, err := csvJob(t, submit)
-		if err != nil {
+	var job cluster.Job // one for all: they are packed
+	err = t.each(func() (err error) {
+		if job, err = csvJob(t, submit); err != nil {
 			return err
 		}
-		trace.Jobs = append(trace.Jobs, job)
+		trace.Jobs.Add(&job)
 		if s.fits != nil {
-			column, want := s.fits(&trace.Jobs[len(trace.Jobs)-1])
+			column, want := s.fits(&job)
 			if column == "submit_s" {
 				column = submit
 			}

@@ -57,11 +57,11 @@ func fuzz(f *testing.F, format string, files ...string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(again.Jobs) != len(trace.Jobs) {
-			t.Fatalf("%d jobs were written, %d read again", len(trace.Jobs), len(again.Jobs))
+		if again.Jobs.Len() != trace.Jobs.Len() {
+			t.Fatalf("%d jobs were written, %d read again", trace.Jobs.Len(), again.Jobs.Len())
 		}
-		for i, j := range again.Jobs {
-			if was := trace.Jobs[i]; j.ID != was.ID || j.Submit != was.Submit || j.Length != was.Length ||
+		for i, j := range again.Jobs.All() {
+			if was := trace.Jobs.At(i); j.ID != was.ID || j.Submit != was.Submit || j.Length != was.Length ||
 				j.GPUs != was.GPUs ||
 				j.Share != was.Share {
 				t.Fatalf("%+v was written, %+v read again", was, j)
@@ -74,7 +74,7 @@ func fuzz(f *testing.F, format string, files ...string) {
 func sound(t *testing.T, trace Trace) {
 	t.Helper()
 	ids := map[cluster.JobID]bool{}
-	for i, j := range trace.Jobs {
+	for i, j := range trace.Jobs.All() {
 		if j.Submit < 0 || j.Length < 0 || j.Estimate < 0 || j.GPUs < 1 || j.Share < 1 || j.Share > cluster.WholeGPU ||
 			ids[j.ID] {
 			t.Fatalf("job %+v", j)
@@ -82,7 +82,7 @@ func sound(t *testing.T, trace Trace) {
 		if j.MaxGPUs != 0 && (j.MinGPUs < 1 || j.MinGPUs > j.GPUs || j.MaxGPUs < j.GPUs) {
 			t.Fatalf("bounds of job %+v", j)
 		}
-		if i > 0 && j.Submit < trace.Jobs[i-1].Submit {
+		if i > 0 && j.Submit < trace.Jobs.At(i-1).Submit {
 			t.Fatalf("job %+v comes before its predecessor", j)
 		}
 		ids[j.ID] = true

@@ -38,7 +38,7 @@ func guessGavel(h head) bool {
 // the table of throughputs, for Gavel's reference GPU. The table is in the same folder, or, as in
 // Gavel's repository, in one above it.
 func readGavel(s *source) (Trace, error) {
-	var trace Trace
+	trace := newTrace()
 	var rates *gavelRates
 	err := s.each(func(line []byte) (err error) {
 		words := bytes.Split(line, []byte("\t"))
@@ -52,7 +52,7 @@ func readGavel(s *source) (Trace, error) {
 			}
 		}
 		job, err := s.gavelJob(words, rates)
-		trace.Jobs = append(trace.Jobs, job)
+		trace.Jobs.Add(&job)
 		return err
 	})
 	if err != nil {

@@ -18,7 +18,7 @@ func readHelios(s *source) (Trace, error) {
 	if err := t.require("job_id", "user", "vc", "gpu_num", "submit_time", "duration"); err != nil {
 		return Trace{}, err
 	}
-	var trace Trace
+	trace := newTrace()
 	var at []int32
 	err = t.each(func() error {
 		job, err := heliosJob(t)
@@ -29,7 +29,7 @@ func readHelios(s *source) (Trace, error) {
 			s.left["jobs left out: they need no GPU"]++
 			return nil
 		}
-		trace.Jobs = append(trace.Jobs, job)
+		trace.Jobs.Add(&job)
 		at = append(at, int32(t.line))
 		return nil
 	})

@@ -18,7 +18,7 @@ func TestGavelCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	var lengths []time.Duration
-	for _, j := range trace.Jobs {
+	for _, j := range trace.Jobs.All() {
 		lengths = append(lengths, j.Length)
 	}
 	same(t, "lengths", lengths, []time.Duration{300 * s, 180 * s, 180 * s, 180 * s, 1000 * s, 250 * s, 5 * s})
@@ -79,7 +79,7 @@ func TestProcessorsPerGPU(t *testing.T) {
 			t.Fatal(err)
 		}
 		var gpus []int
-		for _, j := range trace.Jobs {
+		for _, j := range trace.Jobs.All() {
 			gpus = append(gpus, j.GPUs)
 		}
 		same(t, "GPUs", gpus, each.gpus)

@@ -25,7 +25,7 @@ func readOpenB(s *source) (Trace, error) {
 	if err := t.require("name", "num_gpu", "gpu_milli"); err != nil {
 		return Trace{}, err
 	}
-	add := func(trace *Trace, p openBPod) { trace.Jobs = append(trace.Jobs, p.job) }
+	add := func(trace *Trace, p openBPod) { trace.Jobs.Add(&p.job) }
 	var copies *openBCopies
 	if !t.has("creation_time") && !t.has("scheduled_time") && !t.has("deletion_time") {
 		if copies, err = s.openBCopies(); err != nil {
@@ -33,7 +33,7 @@ func readOpenB(s *source) (Trace, error) {
 		}
 		add = copies.add
 	}
-	var trace Trace
+	trace := newTrace()
 	err = eachOpenB(t, copies == nil, func(p openBPod) error {
 		if copies != nil {
 			copies.times(&p)
@@ -232,20 +232,24 @@ func (c *openBCopies) times(p *openBPod) {
 // add adds a job, and remembers whether it needs a time of creation.
 func (c *openBCopies) add(trace *Trace, p openBPod) {
 	if c.needsTime {
-		c.unplaced = append(c.unplaced, len(trace.Jobs))
+		c.unplaced = append(c.unplaced, trace.Jobs.Len())
 		c.s.assumed[openBCopied]++
 	} else {
 		c.s.assumed[openBNamed]++
 	}
-	trace.Jobs = append(trace.Jobs, p.job)
+	trace.Jobs.Add(&p.job)
 }
 
 // spread creates the copies at equal intervals.
 func (c *openBCopies) spread(trace *Trace) {
-	for i, at := range c.unplaced {
-		share := (float64(i) + 0.5) / float64(len(c.unplaced))
-		trace.Jobs[at].Submit = c.from + time.Duration(float64(c.to-c.from)*share).Round(time.Second)
-	}
+	placed := 0
+	trace.Jobs = trace.Jobs.Map(func(i int, j *cluster.Job) {
+		if placed < len(c.unplaced) && c.unplaced[placed] == i {
+			share := (float64(placed) + 0.5) / float64(len(c.unplaced))
+			j.Submit = c.from + time.Duration(float64(c.to-c.from)*share).Round(time.Second)
+			placed++
+		}
+	})
 }
 
 // machineColumns are the column names of a table of machines.

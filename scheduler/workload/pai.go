@@ -87,12 +87,12 @@ func readPAI(s *source) (Trace, error) {
 			return Trace{}, err
 		}
 	}
-	trace := Trace{Jobs: make([]cluster.Job, 0, len(jobs))}
+	trace := newTrace()
 	for name, p := range jobs { // Read sorts and numbers them.
 		if job, why := p.job(name); why != "" {
 			s.left[why]++
 		} else {
-			trace.Jobs = append(trace.Jobs, job)
+			trace.Jobs.Add(&job)
 		}
 	}
 	return trace, s.paiMachines(&trace)

@@ -45,7 +45,7 @@ func readPhilly(s *source) (Trace, error) {
 	if err := in.begin(); err != nil {
 		return Trace{}, err
 	}
-	var trace Trace
+	trace := newTrace()
 	seen := map[string]int{}
 	for {
 		var entry phillyJob
@@ -67,7 +67,7 @@ func readPhilly(s *source) (Trace, error) {
 		case why != "":
 			s.left[why]++
 		default:
-			trace.Jobs = append(trace.Jobs, job)
+			trace.Jobs.Add(&job)
 		}
 	}
 }

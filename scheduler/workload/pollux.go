@@ -31,7 +31,7 @@ func readPollux(s *source) (Trace, error) {
 	if err != nil {
 		return Trace{}, err
 	}
-	var trace Trace
+	trace := newTrace()
 	read := polluxLog
 	if t.has("timestamp") {
 		err = t.require("timestamp", "duration", "num_gpus")
@@ -56,7 +56,7 @@ func readPollux(s *source) (Trace, error) {
 			return t.badValue("name", job.Name, fmt.Sprintf("a name of its own; line %d has the same", first))
 		}
 		seen[job.Name] = t.line
-		trace.Jobs = append(trace.Jobs, job)
+		trace.Jobs.Add(&job)
 		return nil
 	})
 	if err != nil {

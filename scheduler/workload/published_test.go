@@ -36,8 +36,8 @@ func TestPublished(t *testing.T) {
 			return nil
 		}
 		files[trace.Format]++
-		jobs[trace.Format] += len(trace.Jobs)
-		t.Logf("%s: %s, %d jobs; %s", path, trace.Format, len(trace.Jobs), strings.Join(trace.Notes, "; "))
+		jobs[trace.Format] += trace.Jobs.Len()
+		t.Logf("%s: %s, %d jobs; %s", path, trace.Format, trace.Jobs.Len(), strings.Join(trace.Notes, "; "))
 		switch trace.Format {
 		case "swf":
 			compareSWF(t, path, trace)
@@ -91,7 +91,7 @@ func (s *sums) add(gpus int, seconds float64) {
 
 // sumsOf counts the jobs of a trace.
 func sumsOf(trace Trace) (s sums) {
-	for _, j := range trace.Jobs {
+	for _, j := range trace.Jobs.All() {
 		s.add(j.GPUs, j.Length.Seconds())
 	}
 	return s

@@ -118,7 +118,7 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	if trace, err = f.read(s); err != nil {
 		return Trace{}, err
 	}
-	if len(trace.Jobs) == 0 {
+	if trace.Jobs.Len() == 0 {
 		return Trace{}, s.noJobs()
 	}
 	if err := s.checkUnused(f.name); err != nil {
@@ -132,7 +132,7 @@ func (s *source) read(r io.Reader, name string) (trace Trace, err error) {
 	}
 	trace.sort()
 	trace.Format = f.name
-	trace.Notes = slices.Concat(s.left.notes(), s.assumed.notesOf(len(trace.Jobs)), trace.Notes)
+	trace.Notes = slices.Concat(s.left.notes(), s.assumed.notesOf(trace.Jobs.Len()), trace.Notes)
 	return trace, nil
 }
 

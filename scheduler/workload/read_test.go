@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // samples are files of every format, written for this test, and their meaning.
@@ -285,7 +286,7 @@ func TestRead(t *testing.T) {
 			if trace.Format != sample.format {
 				t.Errorf("%s is taken for %s", sample.file, trace.Format)
 			}
-			same(t, sample.file+": jobs", trace.Jobs, sample.jobs)
+			same(t, sample.file+": jobs", trace.Jobs.Slice(), sample.jobs)
 			same(t, sample.file+": nodes", trace.Nodes, sample.nodes)
 			same(t, sample.file+": notes", trace.Notes, sample.notes)
 		}
@@ -294,7 +295,7 @@ func TestRead(t *testing.T) {
 			t.Fatal(err)
 		}
 		for what, changed := range map[string][]byte{
-			"gzip": packed(t, text),
+			"gzip": zipped(t, text),
 			"BOM":  append([]byte("\xef\xbb\xbf"), text...),
 			"CRLF": bytes.ReplaceAll(text, []byte("\n"), []byte("\r\n")),
 			"end":  bytes.TrimSuffix(text, []byte("\n")),
@@ -312,7 +313,7 @@ func TestRead(t *testing.T) {
 				t.Errorf("%s with %s: %v", sample.file, what, err)
 				continue
 			}
-			same(t, sample.file+" with "+what, trace.Jobs, sample.jobs)
+			same(t, sample.file+" with "+what, trace.Jobs.Slice(), sample.jobs)
 		}
 	}
 }
@@ -324,7 +325,7 @@ func same[T any](t *testing.T, what string, got, want []T) {
 	}
 }
 
-func packed(t *testing.T, text []byte) []byte {
+func zipped(t *testing.T, text []byte) []byte {
 	t.Helper()
 	var out bytes.Buffer
 	w := gzip.NewWriter(&out)
@@ -338,8 +339,8 @@ func packed(t *testing.T, text []byte) []byte {
 // TestGreatestID reads the greatest number that a job can have.
 func TestGreatestID(t *testing.T) {
 	trace, err := ReadFrom(strings.NewReader(head4+"9223372036854775807,0,1,1\n"), "f", Options{})
-	if err != nil || trace.Jobs[0].ID != 9223372036854775807 {
-		t.Errorf("%+v, %v", trace.Jobs, err)
+	if err != nil || trace.Jobs.At(0).ID != 9223372036854775807 {
+		t.Errorf("%+v, %v", trace.Jobs.Slice(), err)
 	}
 }
 
@@ -363,7 +364,7 @@ func TestOrderOfLines(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			same(t, file, got.Jobs, want.Jobs)
+			same(t, file, got.Jobs.Slice(), want.Jobs.Slice())
 		}
 	}
 }
@@ -421,14 +422,14 @@ func TestWriteRead(t *testing.T) {
 			jobs = append(jobs, j)
 		}
 		var out bytes.Buffer
-		if err := Write(&out, jobs); err != nil {
+		if err := Write(&out, packed.Of(jobs...)); err != nil {
 			t.Fatal(err)
 		}
 		trace, err := ReadFrom(bytes.NewReader(out.Bytes()), "written", Options{Format: "csv"})
 		if err != nil {
 			t.Fatalf("%v\n%s", err, out.Bytes())
 		}
-		same(t, "jobs that were written", trace.Jobs, jobs)
+		same(t, "jobs that were written", trace.Jobs.Slice(), jobs)
 	}
 }
 
@@ -443,8 +444,8 @@ func TestMillionJobs(t *testing.T) {
 		t.Fatal(err)
 	}
 	runtime.ReadMemStats(&after)
-	if len(trace.Jobs) != jobs || trace.Jobs[jobs-1].User != "user9" {
-		t.Fatalf("%d jobs, the last %+v", len(trace.Jobs), trace.Jobs[len(trace.Jobs)-1])
+	if trace.Jobs.Len() != jobs || trace.Jobs.At(jobs-1).User != "user9" {
+		t.Fatalf("%d jobs, the last %+v", trace.Jobs.Len(), trace.Jobs.At(trace.Jobs.Len()-1))
 	}
 	// Growing a slice by quarters copies it a few times; an allocation for each job or value would be
 	// noticed.

@@ -71,7 +71,7 @@ type swfLog struct {
 // are results of the log's own scheduler and are not used; neither are queues, partitions and think
 // times.
 func readSWF(s *source) (Trace, error) {
-	var trace Trace
+	trace := newTrace()
 	var at []int32
 	log := &swfLog{source: s, whole: -1}
 	err := s.each(func(line []byte) error {
@@ -87,7 +87,7 @@ func readSWF(s *source) (Trace, error) {
 		case why != "":
 			s.left[why]++
 		default:
-			trace.Jobs = append(trace.Jobs, job)
+			trace.Jobs.Add(&job)
 			at = append(at, int32(s.line))
 		}
 		return nil

@@ -8,11 +8,12 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // Trace is a workload: jobs by arrival, then by number.
 type Trace struct {
-	Jobs []cluster.Job
+	Jobs *packed.Jobs
 
 	// Nodes is the cluster of the trace; empty if unknown.
 	Nodes []cluster.Node
@@ -24,11 +25,13 @@ type Trace struct {
 	Notes []string
 }
 
+// newTrace returns a trace without jobs.
+func newTrace() Trace { return Trace{Jobs: &packed.Jobs{}} }
+
 // GPUTime returns the sum of the jobs' GPU-time.
 func (t Trace) GPUTime() time.Duration {
 	var sum time.Duration
-	for i := range t.Jobs {
-		j := &t.Jobs[i]
+	for _, j := range t.Jobs.All() {
 		sum += j.Length * time.Duration(j.GPUs) / cluster.WholeGPU * time.Duration(j.Share)
 	}
 	return sum
@@ -36,34 +39,28 @@ func (t Trace) GPUTime() time.Duration {
 
 // sort sorts jobs by arrival.
 func (t *Trace) sort() {
-	slices.SortStableFunc(t.Jobs, func(a, b cluster.Job) int {
-		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.ID, b.ID))
-	})
+	t.Jobs.Sort(func(a, b *cluster.Job) int { return cmp.Compare(a.ID, b.ID) })
 }
 
 // number numbers jobs that only have names, by arrival, so that the order of lines does not matter.
 func (t *Trace) number() {
-	slices.SortStableFunc(t.Jobs, func(a, b cluster.Job) int {
-		return cmp.Or(cmp.Compare(a.Submit, b.Submit), cmp.Compare(a.Name, b.Name), cmp.Compare(a.GPUs, b.GPUs),
+	t.Jobs.Sort(func(a, b *cluster.Job) int {
+		return cmp.Or(cmp.Compare(a.Name, b.Name), cmp.Compare(a.GPUs, b.GPUs),
 			cmp.Compare(a.Length, b.Length), cmp.Compare(a.User, b.User), cmp.Compare(a.Model, b.Model))
 	})
-	for i := range t.Jobs {
-		t.Jobs[i].ID = cluster.JobID(i)
-	}
+	t.Jobs = t.Jobs.Map(func(i int, j *cluster.Job) { j.ID = cluster.JobID(i) })
 }
 
 // fromZero shifts times to count from the first submission.
 func (t *Trace) fromZero() {
-	if len(t.Jobs) == 0 {
+	if t.Jobs.Len() == 0 {
 		return
 	}
-	first := t.Jobs[0].Submit
-	for i := range t.Jobs {
-		first = min(first, t.Jobs[i].Submit)
+	first := t.Jobs.Submit(0)
+	for i := range t.Jobs.Len() {
+		first = min(first, t.Jobs.Submit(i))
 	}
-	for i := range t.Jobs {
-		t.Jobs[i].Submit -= first
-	}
+	t.Jobs = t.Jobs.Map(func(_ int, j *cluster.Job) { j.Submit -= first })
 }
 
 // omissions counts the jobs that are left out, by reason.

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // column is how a column is written, and whether a job needs it.
@@ -84,7 +85,7 @@ func putText(to []byte, text string) []byte {
 }
 
 // Write writes jobs as our CSV, exactly, with those columns that any of them needs.
-func Write(w io.Writer, jobs []cluster.Job) error {
+func Write(w io.Writer, jobs *packed.Jobs) error {
 	var used []column
 	for _, c := range writers {
 		if c.needed == nil || anyJob(jobs, c.needed) {
@@ -99,10 +100,11 @@ func Write(w io.Writer, jobs []cluster.Job) error {
 	if _, err := out.Write(append(line, '\n')); err != nil {
 		return err
 	}
-	for i := range jobs {
-		line = line[:0]
+	var j cluster.Job
+	for i := range jobs.Len() {
+		j, line = jobs.At(i), line[:0]
 		for n, c := range used {
-			line = c.put(append(line, commaBefore(n)...), &jobs[i])
+			line = c.put(append(line, commaBefore(n)...), &j)
 		}
 		if _, err := out.Write(append(bytes.TrimSpace(line), '\n')); err != nil {
 			return err
@@ -120,9 +122,10 @@ func commaBefore(n int) string {
 }
 
 // anyJob reports whether any job needs a column.
-func anyJob(jobs []cluster.Job, needed func(j *cluster.Job) bool) bool {
-	for i := range jobs {
-		if needed(&jobs[i]) {
+func anyJob(jobs *packed.Jobs, needed func(j *cluster.Job) bool) bool {
+	var j cluster.Job
+	for i := range jobs.Len() {
+		if j = jobs.At(i); needed(&j) {
 			return true
 		}
 	}

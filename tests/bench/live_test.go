@@ -48,7 +48,7 @@ func full(t *testing.T) (*scheduler.Engine, []scheduler.Start) {
 		t.Fatal(err)
 	}
 	var events []scheduler.Event
-	jobs := trace(t, queued+decisions)
+	jobs := trace(t, queued+decisions).Slice()
 	for i := range jobs {
 		jobs[i].Submit = 0
 		events = append(events, scheduler.Event{Kind: scheduler.Submitted, Facts: &jobs[i]})

@@ -33,8 +33,8 @@ func measurePeers(t *testing.T, b *bench) (rows []row) {
 	for _, d := range disciplines() {
 		took, _ := simulate(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
-			name: "phos, " + d.name, value: float64(len(jobs)) / took.Seconds(), unit: "/s",
-			note: fmt.Sprintf("jobs a second: %d GPUs, %d jobs", clusterNodes*gpusPerNode, len(jobs)),
+			name: "phos, " + d.name, value: float64(jobs.Len()) / took.Seconds(), unit: "/s",
+			note: fmt.Sprintf("jobs a second: %d GPUs, %d jobs", clusterNodes*gpusPerNode, jobs.Len()),
 		})
 	}
 	for _, p := range peers {

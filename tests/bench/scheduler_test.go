@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/sim"
 	"github.com/phos-gpu/phos/scheduler/victims"
@@ -74,8 +75,8 @@ func measureScheduler(t *testing.T, b *bench) (rows []row) {
 	for _, d := range append(disciplines(), conservative(), las(shortQuantum)) {
 		took, r := simulate(t, d, clusterNodes, jobs)
 		rows = append(rows, row{
-			name: fmt.Sprintf("%d jobs: %s", len(jobs), d.name), value: took.Seconds(), unit: "s", most: d.most,
-			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(len(jobs))/took.Seconds()),
+			name: fmt.Sprintf("%d jobs: %s", jobs.Len(), d.name), value: took.Seconds(), unit: "s", most: d.most,
+			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(jobs.Len())/took.Seconds()),
 		})
 	}
 	for _, d := range disciplines() {
@@ -85,7 +86,7 @@ func measureScheduler(t *testing.T, b *bench) (rows []row) {
 }
 
 // trace generates jobs.
-func trace(t *testing.T, n int) []cluster.Job {
+func trace(t *testing.T, n int) *packed.Jobs {
 	t.Helper()
 	sizes, err := generator.ParseMix(sizesOfJobs)
 	if err != nil {
@@ -101,7 +102,7 @@ func trace(t *testing.T, n int) []cluster.Job {
 }
 
 // simulate runs a simulation, and returns its CPU time.
-func simulate(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) (time.Duration, *sim.Result) {
+func simulate(t *testing.T, d discipline, clusterNodes int, jobs *packed.Jobs) (time.Duration, *sim.Result) {
 	t.Helper()
 	nodes := make([]cluster.Node, clusterNodes)
 	for i := range nodes {
@@ -111,7 +112,7 @@ func simulate(t *testing.T, d discipline, clusterNodes int, jobs []cluster.Job) 
 	before := cpuTime(t)
 	r, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Policies: d.policies()})
 	took := cpuTime(t) - before
-	if err != nil || r.Summary.N != len(jobs) {
+	if err != nil || r.Summary.N != jobs.Len() {
 		t.Fatalf("%s: %v", d.name, err)
 	}
 	return took, r
@@ -134,9 +135,7 @@ func longQueue(t *testing.T, d discipline, n int) row {
 	t.Helper()
 	perEvent := func(n int) float64 {
 		jobs := trace(t, n)
-		for i := range jobs {
-			jobs[i].Submit = 0
-		}
+		jobs = jobs.Map(func(_ int, j *cluster.Job) { j.Submit = 0 })
 		took, r := simulate(t, d, clusterNodes/10, jobs)
 		return took.Seconds() / float64(2*n+2*r.Summary.Preemptions)
 	}

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/workload"
 )
 
@@ -106,17 +107,17 @@ func Make(name string, p Parameters) (workload.Trace, error) {
 		rate = p.Load * float64(p.GPUs) / g.work
 	}
 	guesses, types, models := newStream(p.Seed, forEstimates), newStream(p.Seed, forTypes), newStream(p.Seed, forModels)
-	trace := workload.Trace{Format: name, Jobs: make([]cluster.Job, p.Jobs)}
+	trace := workload.Trace{Format: name, Jobs: &packed.Jobs{}}
 	var now time.Duration
-	for i := range trace.Jobs {
+	for i := range p.Jobs {
 		if now = g.arrive(rate, now); now < 0 {
 			return workload.Trace{}, fmt.Errorf("generate: job %d would arrive more than 292 years after the first", i)
 		}
-		j := &trace.Jobs[i]
-		*j = cluster.Job{ID: cluster.JobID(i), Submit: now, Share: cluster.WholeGPU}
+		j := &cluster.Job{ID: cluster.JobID(i), Submit: now, Share: cluster.WholeGPU}
 		g.fill(j)
 		j.GPUType, j.Model = p.GPUTypes.next(types), p.Models.next(models)
 		j.Estimate = perturbed(guesses, j.Length, p.EstimateError)
+		trace.Jobs.Add(j)
 	}
 	return trace, nil
 }

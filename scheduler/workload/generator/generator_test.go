@@ -90,7 +90,7 @@ func TestLawOfBlox(t *testing.T) {
 		u := math.Log10(x / 60)
 		return 0.8*min(max((u-1.5)/1.5, 0), 1) + 0.2*min(max(u-3, 0), 1)
 	}
-	if d := kolmogorov(lengths(trace.Jobs), law); d > kolmogorovBound {
+	if d := kolmogorov(lengths(trace.Jobs.Slice()), law); d > kolmogorovBound {
 		t.Errorf("lengths are %v from the law, want under %v", d, kolmogorovBound)
 	}
 }
@@ -105,7 +105,7 @@ func TestLaws(t *testing.T) {
 			t.Fatal(err)
 		}
 		trace := generated(t, "poisson", Parameters{Seed: 3, Jobs: 20_000, JobsPerHour: 7, Lengths: l})
-		if d := kolmogorov(lengths(trace.Jobs), law); d > kolmogorovBound {
+		if d := kolmogorov(lengths(trace.Jobs.Slice()), law); d > kolmogorovBound {
 			t.Errorf("%s: lengths are %v from the law, want under %v", text, d, kolmogorovBound)
 		}
 	}
@@ -122,7 +122,7 @@ func TestLaws(t *testing.T) {
 func TestArrivals(t *testing.T) {
 	trace := generated(t, "poisson", Parameters{Seed: 11, Jobs: 50_000, JobsPerHour: 36})
 	law := func(x float64) float64 { return 1 - math.Exp(-x/100) }
-	if d := kolmogorov(gaps(trace.Jobs), law); d > kolmogorovBound {
+	if d := kolmogorov(gaps(trace.Jobs.Slice()), law); d > kolmogorovBound {
 		t.Errorf("times between arrivals are %v from an exponential law, want under %v", d, kolmogorovBound)
 	}
 }
@@ -134,10 +134,10 @@ func TestLoad(t *testing.T) {
 			p := Parameters{Seed: 5, Jobs: 200_000, GPUs: 256, Load: load, Sizes: MultiGPU()}
 			trace := generated(t, name, p)
 			got := 0.0
-			for _, j := range trace.Jobs {
+			for _, j := range trace.Jobs.All() {
 				got += j.Length.Seconds() * float64(j.GPUs) * float64(j.Share) / cluster.WholeGPU
 			}
-			got /= trace.Jobs[p.Jobs-1].Submit.Seconds() * float64(p.GPUs)
+			got /= trace.Jobs.At(p.Jobs-1).Submit.Seconds() * float64(p.GPUs)
 			if math.Abs(got/load-1) > 0.03 {
 				t.Errorf("%s: the load is %.3f, asked for %v", name, got, load)
 			}
@@ -150,7 +150,7 @@ func TestLoad(t *testing.T) {
 func TestBurst(t *testing.T) {
 	trace := generated(t, "burst", Parameters{Seed: 2, Jobs: 100_000, JobsPerHour: 30})
 	in, out := 0, 0
-	for _, j := range trace.Jobs {
+	for _, j := range trace.Jobs.All() {
 		if j.Submit%(6*time.Hour) < 2*time.Hour {
 			in++
 		} else {
@@ -160,8 +160,8 @@ func TestBurst(t *testing.T) {
 	if ratio := float64(in) / 2 / (float64(out) / 4); math.Abs(ratio-5) > 0.15 {
 		t.Errorf("in bursts there are %.2f times as many jobs, want 5", ratio)
 	}
-	hours := trace.Jobs[len(trace.Jobs)-1].Submit.Hours()
-	if rate := float64(len(trace.Jobs)) / hours; math.Abs(rate/30-1) > 0.03 {
+	hours := trace.Jobs.At(trace.Jobs.Len() - 1).Submit.Hours()
+	if rate := float64(trace.Jobs.Len()) / hours; math.Abs(rate/30-1) > 0.03 {
 		t.Errorf("%.2f jobs an hour, asked for 30", rate)
 	}
 }
@@ -173,7 +173,7 @@ func TestTenants(t *testing.T) {
 	}
 	trace := generated(t, "tenants", Parameters{Seed: 4, Jobs: 50_000, JobsPerHour: 100, Tenants: tenants})
 	jobs, shared := map[string]int{}, 0
-	for _, j := range trace.Jobs {
+	for _, j := range trace.Jobs.All() {
 		jobs[j.User]++
 		if j.Share < cluster.WholeGPU {
 			shared++
@@ -192,8 +192,8 @@ func TestSameJobsAtEveryLoad(t *testing.T) {
 	for _, name := range []string{"poisson", "tenants"} {
 		low := generated(t, name, Parameters{Seed: 9, Jobs: 500, GPUs: 100, Load: 0.5})
 		high := generated(t, name, Parameters{Seed: 9, Jobs: 500, GPUs: 100, Load: 1})
-		for i := range low.Jobs {
-			a, b := low.Jobs[i], high.Jobs[i]
+		for i := range low.Jobs.All() {
+			a, b := low.Jobs.At(i), high.Jobs.At(i)
 			if math.Abs(float64(a.Submit-2*b.Submit)) > float64(time.Duration(i+2)*2*time.Millisecond) {
 				t.Fatalf("%s: job %d arrives at %v at half the load, at %v at the whole", name, i, a.Submit, b.Submit)
 			}
@@ -207,7 +207,7 @@ func TestSameJobsAtEveryLoad(t *testing.T) {
 func TestEstimates(t *testing.T) {
 	trace := generated(t, "poisson", Parameters{Seed: 6, Jobs: 20_000, JobsPerHour: 10, EstimateError: 1})
 	under := 0
-	for _, j := range trace.Jobs {
+	for _, j := range trace.Jobs.All() {
 		ratio := j.Estimate.Seconds() / j.Length.Seconds()
 		if ratio < 0.499 || ratio > 2.001 {
 			t.Fatalf("an estimate is %v of the length, want 0.5 to 2", ratio)
