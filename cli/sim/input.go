@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/phos-gpu/phos/cli/memlimit"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
@@ -39,6 +40,7 @@ func (s *settings) load() (in input, err error) {
 	if in.nodes, err = s.cluster(); err != nil {
 		return in, err
 	}
+	memlimit.Fit()
 	trace, err := workload.Read(s.Jobs, workload.Options{
 		Format: s.Format, Beside: s.Beside, ProcessorsPerGPU: s.ProcessorsPerGPU, Fits: s.fits(in.nodes),
 	})

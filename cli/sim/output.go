@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/humanize"
+	"github.com/phos-gpu/phos/cli/memlimit"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/sim"
@@ -49,6 +50,7 @@ func (o *output) deliver(result *sim.Result, s *settings, model *modelView) erro
 		if err := result.Write(staging); err != nil {
 			return err
 		}
+		memlimit.Fit()
 		return o.draw(result, s, model, staging)
 	})
 }

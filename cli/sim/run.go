@@ -6,6 +6,7 @@ import (
 	"flag"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/memlimit"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/scheduler/compat"
 	"github.com/phos-gpu/phos/scheduler/order"
@@ -160,7 +161,11 @@ func (s *settings) simulate(ctx context.Context, in input, progress progress) (*
 		return nil, err
 	}
 	return sim.Play(ctx, s.limit(in.jobs), sim.Options{
-		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until, Progress: progress,
+		Nodes: in.nodes, Policies: policies, Track: s.track, Until: s.until,
+		Progress: func(ended, total int, now time.Duration) {
+			memlimit.Fit()
+			progress(ended, total, now)
+		},
 		Events: in.log, OmitRuns: in.omitRuns,
 		Faults: sim.Faults{
 			Seed:       s.Seed,

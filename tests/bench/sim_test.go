@@ -1,23 +1,27 @@
 package bench
 
 import (
+	"errors"
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
-	"runtime/debug"
+	"strconv"
+	"syscall"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler"
-	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/elastic"
 	"github.com/phos-gpu/phos/scheduler/order"
+	"github.com/phos-gpu/phos/scheduler/packed"
 	"github.com/phos-gpu/phos/scheduler/place"
-	"github.com/phos-gpu/phos/scheduler/plot"
 	"github.com/phos-gpu/phos/scheduler/throughput"
 	"github.com/phos-gpu/phos/scheduler/victims"
+	"github.com/phos-gpu/phos/scheduler/workload"
 	"github.com/phos-gpu/phos/scheduler/workload/generator"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // sizesOfSim are the sizes of the jobs that pos_cli sim run is timed with.
@@ -46,16 +50,16 @@ func measureSim(t *testing.T, b *bench) (rows []row) {
 		jobs := s.jobs(t, b.jobs/s.share)
 		took, r := simulate(t, s.discipline(t), s.nodes, jobs)
 		rows = append(rows, row{
-			name:  fmt.Sprintf("%d jobs at load %.1f on %d GPUs: %s", len(jobs), s.load, s.nodes*gpusPerNode, s.order),
+			name:  fmt.Sprintf("%d jobs at load %.1f on %d GPUs: %s", jobs.Len(), s.load, s.nodes*gpusPerNode, s.order),
 			value: took.Seconds(), unit: "s", most: s.most,
-			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(len(jobs))/took.Seconds()),
+			note: fmt.Sprintf("%d preemptions, %.0f jobs/s", r.Summary.Preemptions, float64(jobs.Len())/took.Seconds()),
 		})
 	}
 	return append(rows, memoryOfFiles(t, b.jobs))
 }
 
 // jobs generates the jobs.
-func (s simulated) jobs(t *testing.T, n int) []cluster.Job {
+func (s simulated) jobs(t *testing.T, n int) *packed.Jobs {
 	t.Helper()
 	sizes, err := generator.ParseMix(sizesOfSim)
 	if err != nil {
@@ -93,22 +97,27 @@ func (s simulated) policies(t *testing.T) scheduler.Policies {
 	return p
 }
 
-// memoryOfFiles relates the peak memory of a simulation, with its trace and charts, to what its
-// files need.
+// memoryOfFiles relates the peak memory of pos_cli sim run, with its trace and charts, to what the
+// files that it writes need.
 func memoryOfFiles(t *testing.T, n int) row {
 	t.Helper()
-	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // reset the peak
+	s, bytes := simulated{order: "las", nodes: clusterNodes, load: 0.9}, int64(0)
+	dir, trace := t.TempDir(), filepath.Join(t.TempDir(), "jobs.csv")
+	file, err := os.Create(trace)
+	if err != nil {
 		t.Fatal(err)
 	}
-	s, dir, bytes := simulated{order: "las", nodes: clusterNodes, load: 0.9}, t.TempDir(), int64(0)
-	_, r := simulate(t, s.discipline(t), s.nodes, s.jobs(t, n))
-	if err := r.Write(dir); err != nil {
+	if err := errors.Join(workload.Write(file, s.jobs(t, n)), file.Close()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := (plot.Album{Title: s.order, Runs: []plot.Run{{Name: s.order, Result: r}}}).Write(dir); err != nil {
-		t.Fatal(err)
+	run := exec.Command(
+		filepath.Join(harness.Bin(), "pos_cli"), "sim", "run", "--jobs", trace, "--nodes", strconv.Itoa(s.nodes),
+		"--gpus-per-node", strconv.Itoa(gpusPerNode), "--order", s.order, "--out", dir,
+	)
+	if said, err := run.CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
 	}
+	peak := run.ProcessState.SysUsage().(*syscall.Rusage).Maxrss << 10
 	files, err := filepath.Glob(filepath.Join(dir, "*"))
 	if err != nil {
 		t.Fatal(err)
@@ -121,7 +130,7 @@ func memoryOfFiles(t *testing.T, n int) row {
 		bytes += info.Size()
 	}
 	return row{
-		name: fmt.Sprintf("%d jobs: memory / files", n), value: float64(peak(t)) / float64(bytes), unit: "x", most: 2,
-		note: fmt.Sprintf("%d MB and %d MB", peak(t)/1e6, bytes/1e6),
+		name: fmt.Sprintf("%d jobs: memory / files", n), value: float64(peak) / float64(bytes), unit: "x", most: 2,
+		note: fmt.Sprintf("%d MB and %d MB", peak/1e6, bytes/1e6),
 	}
 }
