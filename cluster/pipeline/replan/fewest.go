@@ -56,7 +56,7 @@ func (s *sizeSearch) next() []int {
 	if sizes := s.neighbour(); sizes != nil {
 		return sizes
 	}
-	return s.leastBound(maxEffort / 8)
+	return s.leastBound(s.effort)
 }
 
 // iterationTime returns how long an iteration of pipelines of some sizes takes.

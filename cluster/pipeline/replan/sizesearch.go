@@ -46,6 +46,7 @@ type view struct {
 	values []int64 // of the options
 	least  []int64 // by nodes: the least value of any pipelines that have so many
 	owned  int64   // the price of all nodes
+	prices []int64 // by kind
 }
 
 // maxEffort bounds the search, in numbers that are looked at: some milliseconds.
@@ -129,7 +130,7 @@ func (s *sizeSearch) assign(sizes []int) (bytes int64, prices []int64) {
 
 // addView adds the bound by some prices.
 func (s *sizeSearch) addView(prices []int64) {
-	v := view{}
+	v := view{prices: prices}
 	for kind, price := range prices {
 		v.owned += price * int64(s.supply.nodes[kind])
 	}
@@ -230,22 +231,4 @@ func (s *sizeSearch) take() {
 		return
 	}
 	s.found, s.bound = slices.Clone(s.chosen), slices.Max(s.sums[len(s.chosen)])
-}
-
-// inTime reports whether the chosen pipelines do the batch in time.
-func (s *sizeSearch) inTime() bool {
-	done, limit := 0, s.limit(len(s.chosen))
-	for _, size := range s.chosen {
-		most := s.within(size, limit)
-		if most < 1 {
-			return false
-		}
-		done += most
-	}
-	if done < s.plan.Spec.Microbatches {
-		return false
-	}
-	s.effort -= 100
-	time, err := iterationTime(s.plan, s.chosen)
-	return err == nil && time <= s.time
 }
