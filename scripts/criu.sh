@@ -48,7 +48,7 @@ fetch_criu() {
 		tar -x --strip-components=1 -f "criu_${version%-*}.orig.tar.xz"
 		return
 	done < <(of_distribution <<<"$criu_sources")
-	echo "the mirror has none of these versions any more; write down a newer one in scripts/criu.sh"
+	echo "the mirror no longer has one of these versions; write down a newer one in scripts/criu.sh"
 	return 1
 }
 

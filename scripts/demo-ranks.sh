@@ -37,7 +37,7 @@ without_criu() {
 	for rank in 0 1; do show cmp "$run/undisturbed/rank$rank.log" "$run/disturbed/rank$rank.log" || die "the logs differ"; done
 	show pos_cli --stop
 	stop
-	say skip "saving and restoring: $CRIU_MISSING"
+	say skip "checkpoint and restore: $CRIU_MISSING"
 	exit 0
 }
 [ -n "$CRIU" ] || without_criu

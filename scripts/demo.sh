@@ -49,7 +49,7 @@ without_criu() {
 	show cmp "$run/undisturbed/weights" "$run/disturbed/weights" || die "the weights differ"
 	show pos_cli --stop
 	stop
-	say skip "saving and restoring: $CRIU_MISSING"
+	say skip "checkpoint and restore: $CRIU_MISSING"
 	exit 0
 }
 

@@ -182,7 +182,7 @@ verb_gpu_bundle() {
 	need_criu
 	need_cuda
 	need_tinygrad
-	[ -n "$NVCC" ] || die "the bundle brings compiled programs: $NVCC_MISSING"
+	[ -n "$NVCC" ] || die "the bundle contains compiled programs: $NVCC_MISSING"
 	need zstd
 	step "compile the checks" build_checks
 	step "compile the programs that they start" compile_workloads

@@ -11,8 +11,8 @@ REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml,clusterfudge,python
 [ -z "${CONTAINER_ROOT:-}" ] || REQUIRE=$REQUIRE,containers,slurm
 [ -z "${PACKAGE_DIST:-}" ] || REQUIRE=$REQUIRE,packages
 export REQUIRE
-export TORCH_PYTHON_MISSING="PyTorch is too large to bring along; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
-export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to bring along; set it to a Python with torch==2.11.0 of PyPI"
+export TORCH_PYTHON_MISSING="PyTorch is too large to download here; scripts/torch.sh unpacks one and says how to set TORCH_PYTHON"
+export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to download here; set it to a Python with torch==2.11.0 of PyPI"
 
 # Many tests run the same programs: each is compiled once. Other files that are needed while the
 # tests run are there, too, readable by users other than root.

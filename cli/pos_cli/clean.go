@@ -49,7 +49,7 @@ empty. It refuses if a running program was last saved there, or if a policy save
     pos_cli rm /data/ckpt --force      also the image of a program that runs
 
 What --force never does: remove anything that is not phos's, or an image that a checkpoint, a restore
-or another command uses at this moment. A program whose image is removed runs on, and its policy
+or another command is using. A program whose image is removed runs on, and its policy
 begins a new image. With --json it prints the object of --clean.`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		force := flags.Bool("force", false, "remove it even if a running program was last saved there")

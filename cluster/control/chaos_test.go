@@ -86,7 +86,7 @@ func (c *chaos) step() {
 	time.Sleep(time.Duration(c.random.IntN(20)) * time.Millisecond)
 }
 
-// act has a user ask for something of a random launch, who may be refused.
+// act has a user ask for something of a random launch. It may be refused.
 func (c *chaos) act(event func(by string) launch.Event) {
 	if len(c.ids) > 0 {
 		id := c.ids[c.random.IntN(len(c.ids))]

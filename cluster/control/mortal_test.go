@@ -69,7 +69,7 @@ func (m *mortal) Delete(ctx context.Context, w store.Write) error {
 
 // TestDiesAtEachWrite: a leader dies at any one of the writes of a launch, which fails once and is
 // tried again. The next leader finishes what it finds: nothing starts twice, nothing is forgotten,
-// and a request that is repeated creates nothing anew.
+// and a request that is repeated creates nothing a second time.
 func TestDiesAtEachWrite(t *testing.T) {
 	w := newWorld(t)
 	agents := []*fakeAgent{w.join("a", 1), w.join("b", 1)}

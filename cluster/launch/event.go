@@ -64,7 +64,7 @@ type (
 	Saved struct{ Images map[int]string }
 	// Checkpointed means that all live replicas were saved in one cut, and go on.
 	Checkpointed struct{ Images map[int]string }
-	// ImagesLost means that the images of the last cut cannot be read any more: the launch starts from
+	// ImagesLost means that the images of the last cut can no longer be read: the launch starts from
 	// its beginning.
 	ImagesLost struct{}
 	// SaveFailed means that they run as before.

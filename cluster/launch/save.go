@@ -43,8 +43,8 @@ func (p *Checkpoint) Generations() int {
 	return p.Keep
 }
 
-// Saves reports whether a launch wants to be saved on an occasion. A user who suspends it wants
-// that.
+// Saves reports whether a launch wants to be saved on an occasion. To suspend it is to ask
+// for that.
 func (p *Checkpoint) Saves(on Occasion) bool {
 	return len(p.On) == 0 || on == OnSuspend || slices.Contains(p.On, string(on))
 }

@@ -12,7 +12,7 @@ import (
 )
 
 // stageVariable is set in the second start.
-const stageVariable = "PHOS_KEEPER_STAGE"
+const stageVariable = "PHOS_RESTORER_STAGE"
 
 // initNamespace prepares a new pid namespace, in which this process is pid 1. Its argument is the
 // pid after which the kernel continues to count: this process's threads must not take pids

@@ -19,7 +19,7 @@ type Checkpoint struct {
 	Every           Interval  `toml:"every" comment:"policy: how often, as 10m or 1h30m; 0: never"`
 	Keep            int       `toml:"keep" comment:"policy: how many generations stay; 0: all"`
 	KeepEnded       Interval  `toml:"keep_ended" comment:"policy: how long images in dir stay at least after their program has ended (168h: a week), unless their user's share (users.image_bytes) is used up; 0: phosd removes none"`
-	Restore         string    `toml:"restore" comment:"policy: on-boot brings programs back that ran when the machine went down; empty: nothing does"`
+	Restore         string    `toml:"restore" comment:"policy: on-boot restores programs that ran when the machine went down; empty: none is restored"`
 	On              Occasions `toml:"on" comment:"policy: when else: exit-signal (phosd is told to end by a signal; programs run on), drain (pos_cli --stop --drain; programs are stopped)"`
 }
 
@@ -40,7 +40,7 @@ type Policy struct {
 	OnBoot bool
 }
 
-// OnBoot is the value of the setting restore that brings programs back after a restart of the
+// OnBoot is the value of the setting restore that restores programs after a restart of the
 // machine.
 const OnBoot = "on-boot"
 

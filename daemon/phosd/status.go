@@ -84,7 +84,7 @@ func (d *Daemon) uses(caller api.Caller) (all []*api.Use) {
 			case uid == 0:
 			case each.Limited:
 				message.Limit = &each.Limit
-			case each.Key == ledger.DeviceKey && use.DeviceLimit > 0: // it depends on who else is there
+			case each.Key == ledger.DeviceKey && use.DeviceLimit > 0: // it depends on the other tenants
 				message.Limit = &use.DeviceLimit
 			}
 			all = append(all, message)

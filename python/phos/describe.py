@@ -1,7 +1,7 @@
 """Makes of a CreateLaunchRequest what the cluster reads, and says all that is wrong with it.
 
 What is checked here is what a person gets wrong while writing: types, and what is missing. The
-cluster checks everything, whoever sends it.
+cluster checks all requests in full.
 """
 
 from __future__ import annotations

@@ -1,4 +1,7 @@
-"""For programs that run as processes of a launch: who they are. All of it comes from the environment."""
+"""For programs that run as processes of a launch: which of them this one is.
+
+All of it comes from the environment.
+"""
 
 from __future__ import annotations
 

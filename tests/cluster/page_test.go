@@ -77,7 +77,7 @@ func (s *site) stopByPage(tab *browser.Tab, id string) {
 		tab.Await(selector+" is there", fmt.Sprintf("document.querySelector(%q) && !document.querySelector(%q).disabled", selector, selector))
 		tab.Eval(fmt.Sprintf("document.querySelector(%q).click()", selector), nil)
 	}
-	click("#who")
+	click("#caller")
 	click("dialog .primary")
 	click(".danger")
 	click("dialog .primary")

@@ -9,14 +9,14 @@ import (
 	"github.com/phos-gpu/phos/tests/hosts"
 )
 
-// Where a person who is away from the controller keeps things, on that host's own disk.
+// Where a user of another host keeps things, on that host's own disk.
 const (
 	awayHome   = "/var/lib/away"
 	awayToken  = awayHome + "/token"
 	accessFile = awayHome + "/phos/cluster.json"
 )
 
-// person runs pos_cli on a host, as a person who keeps everything in awayHome.
+// person runs pos_cli on a host, as a user whose things are in awayHome.
 func (s *site) person(h *hosts.Host, arguments ...string) (said string, err error) {
 	command := h.CLI(s.Context(), arguments...)
 	command.Env = append(command.Env, "XDG_CONFIG_HOME="+awayHome)

@@ -14,7 +14,7 @@ import (
 )
 
 // witnesses is the variable that makes this program a witness: a process of a launch that writes
-// down when it runs, as whom, and where. It holds the directory of the records.
+// down when it runs, as which user, and where. It holds the directory of the records.
 const witnesses = "WITNESSES"
 
 // beat is how often a witness writes the time, at most.

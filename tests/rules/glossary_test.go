@@ -2,12 +2,11 @@ package rules
 
 import (
 	"go/ast"
-	"go/token"
 	"os"
 	"path"
 	"path/filepath"
 	"regexp"
-	"strconv"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
@@ -59,13 +58,23 @@ func unusedWords(t *testing.T) unusedTerms {
 	return words
 }
 
-// TestGlossary: no name in Go, and no file, holds a word for which the glossary has another.
+// TestGlossary: no name in code, and no file, holds a word for which the glossary has another.
 func TestGlossary(t *testing.T) {
 	unused := unusedWords(t)
-	for _, f := range files(t, func(f file) bool { return f.has(".go") || f.has(".c") || f.has(".h") }) {
+	for _, f := range files(t, func(f file) bool { return named(f) && !under(f.path, "tests/workloads") }) {
 		for _, word := range wordsOf(strings.TrimSuffix(path.Base(f.path), path.Ext(f.path))) {
-			if say, bad := unused.instead(word); bad && !under(f.path, "tests/workloads") {
+			if say, bad := unused.instead(word); bad {
 				t.Errorf("%s: the glossary does not use %q; say %s", f.path, word, say)
+			}
+		}
+		if f.has(".go") {
+			continue // below, without the names that other modules give
+		}
+		for i, line := range strings.Split(code(f), "\n") {
+			for _, word := range wordsOf(line) {
+				if say, bad := unused.instead(word); bad {
+					t.Errorf("%s:%d: the glossary does not use %q; say %s", f.path, i+1, word, say)
+				}
 			}
 		}
 	}
@@ -81,36 +90,29 @@ func TestGlossary(t *testing.T) {
 	}
 }
 
-// spokenName matches a string that is a name rather than a text: the kind of an error, a state or a
-// field that goes over a socket or into a file.
-var spokenName = regexp.MustCompile(`^[a-z]+([-_.][a-z]+)*$`)
+// named reports whether a file is of a language whose names are looked at.
+func named(f file) bool {
+	return slices.ContainsFunc([]string{".go", ".c", ".h", ".py", ".js", ".css"}, f.has)
+}
 
 // formerNames has the settings that users may still call by their earlier names.
 const formerNames = "daemon/config/renamed.go"
 
-// TestGlossaryOfValues: the same for names that programs exchange as strings.
-func TestGlossaryOfValues(t *testing.T) {
+// foreignNames are commands of other projects.
+var foreignNames = regexp.MustCompile(`\bgo mod tidy\b`)
+
+// TestGlossaryOfTexts: the same for what people read, and for names that programs exchange.
+func TestGlossaryOfTexts(t *testing.T) {
 	unused := unusedWords(t)
-	for _, s := range sources(t, func(f file) bool {
-		return product(f) && !under(f.path, "tests") && f.path != formerNames
-	}) {
-		ast.Inspect(s.syntax, func(node ast.Node) bool {
-			literal, ok := node.(*ast.BasicLit)
-			if !ok || literal.Kind != token.STRING {
-				return true
+	for _, text := range texts(t) {
+		if text.path == formerNames {
+			continue
+		}
+		for _, word := range wordsOf(foreignNames.ReplaceAllString(text.text, "")) {
+			if say, bad := unused.instead(word); bad {
+				t.Errorf("%s:%d: the glossary does not use %q; say %s", text.path, text.line, word, say)
 			}
-			value, err := strconv.Unquote(literal.Value)
-			if err != nil || !spokenName.MatchString(value) {
-				return true
-			}
-			for _, word := range wordsOf(value) {
-				if say, bad := unused.instead(word); bad {
-					t.Errorf("%s:%d: %q: the glossary does not use %q; say %s",
-						s.path, s.set.Position(literal.Pos()).Line, value, word, say)
-				}
-			}
-			return true
-		})
+		}
 	}
 }
 

@@ -2,11 +2,7 @@ package rules
 
 import (
 	"fmt"
-	"go/ast"
-	"go/token"
 	"regexp"
-	"slices"
-	"strconv"
 	"strings"
 	"testing"
 	"unicode/utf8"
@@ -26,7 +22,7 @@ const (
 	longCodeShare = 0.002
 )
 
-// TestProseOfComments counts the words of all comments, of Go, C, protocol buffers and shells.
+// TestProseOfComments counts the words of all comments.
 func TestProseOfComments(t *testing.T) {
 	words, hits := 0, []string{}
 	for _, c := range comments(t) {
@@ -42,8 +38,7 @@ func TestProseOfComments(t *testing.T) {
 	}
 }
 
-// TestProseOfTexts looks at what people read without the code: documents, help, errors, logs.
-// All of the latter are string literals of the product.
+// TestProseOfTexts looks at what people read without the code: documents, and texts of programs.
 func TestProseOfTexts(t *testing.T) {
 	for _, f := range files(t, func(f file) bool { return f.has(".md") && !under(f.path, "bench/results") }) {
 		for i, line := range strings.Split(string(f.text), "\n") {
@@ -53,18 +48,10 @@ func TestProseOfTexts(t *testing.T) {
 			}
 		}
 	}
-	for _, s := range sources(t, func(f file) bool { return product(f) && !under(f.path, "tests") }) {
-		ast.Inspect(s.syntax, func(node ast.Node) bool {
-			literal, ok := node.(*ast.BasicLit)
-			if !ok || literal.Kind != token.STRING {
-				return true
-			}
-			if text, err := strconv.Unquote(literal.Value); err == nil && indefinite.MatchString(text) {
-				t.Errorf("%s:%d: %q in a text: name the process, the caller or the user",
-					s.path, s.set.Position(literal.Pos()).Line, indefinite.FindString(text))
-			}
-			return true
-		})
+	for _, text := range texts(t) {
+		if word := indefinite.FindString(text.text); word != "" {
+			t.Errorf("%s:%d: %q in a text: name the process, the caller or the user", text.path, text.line, word)
+		}
 	}
 }
 
@@ -113,65 +100,4 @@ func TestDocumentWidth(t *testing.T) {
 			}
 		}
 	}
-}
-
-// comment is one line of a comment.
-type comment struct {
-	path      string
-	line      int
-	text      string
-	wholeLine string
-	alone     bool // there is no code before it
-}
-
-// comments finds all lines of comments in the hand-written sources.
-func comments(t *testing.T) (found []comment) {
-	t.Helper()
-	for _, s := range sources(t, func(file) bool { return true }) {
-		lines := strings.Split(string(s.text), "\n")
-		for _, group := range s.syntax.Comments {
-			for _, c := range group.List {
-				first := s.set.Position(c.Pos()).Line
-				for i, text := range strings.Split(c.Text, "\n") {
-					found = append(found, lineOf(s.path, lines, first+i, text))
-				}
-			}
-		}
-	}
-	c := func(f file) bool { return f.has(".c") || f.has(".h") || f.has(".cu") || f.has(".proto") }
-	for _, f := range files(t, func(f file) bool { return c(f) && !f.generated() }) {
-		lines := strings.Split(string(f.text), "\n")
-		for _, match := range cComment.FindAllStringSubmatchIndex(string(f.text), -1) {
-			if match[2] < 0 {
-				continue // a string
-			}
-			first := strings.Count(string(f.text[:match[2]]), "\n") + 1
-			for i, text := range strings.Split(string(f.text[match[2]:match[3]]), "\n") {
-				found = append(found, lineOf(f.path, lines, first+i, text))
-			}
-		}
-	}
-	for _, f := range files(t, func(f file) bool { return slices.ContainsFunc(hashCommented, f.has) }) {
-		lines := strings.Split(string(f.text), "\n")
-		for i, line := range lines {
-			if text := strings.TrimSpace(line); strings.HasPrefix(text, "#") {
-				found = append(found, lineOf(f.path, lines, i+1, text))
-			}
-		}
-	}
-	return found
-}
-
-// hashCommented are the endings of files whose comments begin with #.
-var hashCommented = []string{
-	".sh", "Makefile", ".yaml", ".toml", ".service", "scripts/pycuda.txt",
-	"scripts/hooks/commit-msg",
-}
-
-// cComment finds comments, and strings, in which there is none.
-var cComment = regexp.MustCompile(`(?s)"(?:[^"\\\n]|\\.)*"|(//[^\n]*|/\*.*?\*/)`)
-
-func lineOf(path string, lines []string, line int, text string) comment {
-	whole := lines[line-1]
-	return comment{path, line, text, whole, strings.HasPrefix(strings.TrimSpace(whole), strings.TrimSpace(text))}
 }

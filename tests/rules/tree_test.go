@@ -89,22 +89,45 @@ type source struct {
 	syntax *ast.File
 }
 
-// sources parses the hand-written Go files of which keep says yes. Programs under a folder that the
-// go command passes over are workloads, not part of phos.
-func sources(t *testing.T, keep func(file) bool) []source {
-	t.Helper()
+// parsed has all hand-written Go files. Programs under a folder that the go command passes over are
+// workloads, not part of phos.
+var parsed = sync.OnceValues(func() ([]source, error) {
+	all, err := tree()
+	if err != nil {
+		return nil, err
+	}
 	var parsed []source
 	set := token.NewFileSet()
-	for _, f := range files(t, func(f file) bool {
-		return f.has(".go") && !f.generated() && !strings.Contains(f.path, "/_") && keep(f)
-	}) {
+	for _, f := range all {
+		if !f.has(".go") || f.generated() || strings.Contains(f.path, "/_") {
+			continue
+		}
 		syntax, err := parser.ParseFile(set, f.path, f.text, parser.ParseComments)
 		if err != nil {
-			t.Fatal(err)
+			return nil, err
 		}
 		parsed = append(parsed, source{f, set, syntax})
 	}
-	return parsed
+	return parsed, nil
+})
+
+// sources returns the hand-written Go files of which keep says yes.
+func sources(t *testing.T, keep func(file) bool) []source {
+	t.Helper()
+	all, err := parsed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var kept []source
+	for _, s := range all {
+		if keep(s.file) {
+			kept = append(kept, s)
+		}
+	}
+	if len(kept) == 0 {
+		t.Fatal("the rule looks at no file at all")
+	}
+	return kept
 }
 
 func product(f file) bool { return !f.isTest() }

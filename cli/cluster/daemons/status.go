@@ -17,7 +17,7 @@ import (
 	cluster "github.com/phos-gpu/phos/cluster/api"
 )
 
-// StatusVerb is the verb status: the cluster at a glance, for those who use it from anywhere.
+// StatusVerb is the verb status: the cluster at a glance, from any machine.
 func StatusVerb() *verb.Verb {
 	return &verb.Verb{
 		Name: "status", Word: true, Summary: "show the cluster at a glance",

@@ -95,7 +95,7 @@ func (c contact) about(ctx context.Context) (*api.AboutReply, error) {
 	return reply, api.FromStatus(err)
 }
 
-// greet asks whom the controller takes the holder of the token for.
+// greet asks which caller the token stands for.
 func (c contact) greet(ctx context.Context, kept access.Access) (*api.Caller, error) {
 	client := api.Connect(api.Endpoints{
 		Addresses: []string{c.address}, TLS: channel.Client(channel.NewHolder(nil, kept.Bundle), time.Now),

@@ -56,7 +56,7 @@ func (f *follower) close() {
 	}
 }
 
-// receive returns the next event, and meanwhile hands each signal on.
+// receive returns the next event. Until it comes, it hands each signal on.
 func (f *follower) receive(handle func(unix.Signal)) (*api.RestoreEvent, error) {
 	type answer struct {
 		event *api.RestoreEvent

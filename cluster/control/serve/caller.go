@@ -26,7 +26,7 @@ type Joins interface {
 	Renew(of identity.Caller, request []byte) *api.Issued
 }
 
-// front is what all services have: who asks, and who leads.
+// front is what all services have: the callers, and the controller that leads.
 type front struct {
 	*control.Controller
 	callers Callers

@@ -1,5 +1,5 @@
-// Package serve answers what people and agents ask of a controller by gRPC. It checks who asks,
-// makes a turn of the leader, and converts what that has into messages.
+// Package serve answers what people and agents ask of a controller by gRPC. It checks the caller's
+// rights, makes a turn of the leader, and converts what that has into messages.
 //
 // # Locking
 //

@@ -92,7 +92,7 @@ func (a *Questions) Silent(node string) {
 	}
 }
 
-// Give hands on a part of the answer. It reports false once nobody waits for it any more.
+// Give hands on a part of the answer. It reports false once the answer is no longer awaited.
 func (q *Question) Give(ctx context.Context, part *api.AnswerPart) (wanted bool, err error) {
 	select {
 	case q.parts <- part:

@@ -55,8 +55,8 @@ export async function me() {
 const patience = 25_000; // the controller sends something every 10 s
 const pause = 1500;
 
-// follow opens a stream, and opens it again when it is lost. handlers are named as the events; their
-// "begin" is called each time. A page that is not visible holds no stream. close ends it.
+// follow opens a stream, and opens it again when it is lost. handlers are named as the events;
+// their "begin" is called each time. A page that is not visible holds no stream. close ends it.
 export function follow(path, handlers, again = true) {
   let source = null, watch = 0, retry = 0, over = false;
   const stop = () => {

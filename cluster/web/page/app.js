@@ -1,4 +1,4 @@
-// The page: which view is shown, who looks at it, and whether the controller answers.
+// The page: which view is shown, which user is logged in, and whether the controller answers.
 
 import { ask, follow, me, onConnection } from "./api.js";
 import { h, text } from "./dom.js";
@@ -50,17 +50,17 @@ export async function identify() {
     if (fault.kind) app.say(fault.message);
     return false;
   }
-  const who = document.getElementById("who");
-  who.disabled = false;
-  text(who, app.caller.logged_in ? `${app.caller.name} · log out` : `${app.caller.name} · log in`);
+  const caller = document.getElementById("caller");
+  caller.disabled = false;
+  text(caller, app.caller.logged_in ? `${app.caller.name} · log out` : `${app.caller.name} · log in`);
   return true;
 }
 
 // unknown asks a caller that the cluster does not know for a token.
 function unknown() {
-  const who = document.getElementById("who");
-  who.disabled = false;
-  text(who, "Log in");
+  const caller = document.getElementById("caller");
+  caller.disabled = false;
+  text(caller, "Log in");
   document.getElementById("glance").replaceChildren();
   shown?.close?.();
   shown = null;
@@ -77,7 +77,7 @@ async function refresh() {
   glance.load();
 }
 
-document.getElementById("who").addEventListener("click", () => authorize(app, refresh));
+document.getElementById("caller").addEventListener("click", () => authorize(app, refresh));
 document.querySelector(".skip").addEventListener("click", (event) => { event.preventDefault(); main.focus(); });
 window.addEventListener("hashchange", () => { if (app.caller) { route(); main.focus({ preventScroll: true }); scrollTo(0, 0); } });
 

@@ -18,7 +18,7 @@ export const h = (name, attributes = {}, ...children) => fill(document.createEle
 export const s = (name, attributes = {}, ...children) =>
   fill(document.createElementNS(svgSpace, name), attributes, children);
 
-// text changes the text of an element, if it is another one: readers of screens are told of changes.
+// text changes the text of an element, if it is another one: screen readers are told of changes.
 export function text(element, value) {
   if (element.textContent !== value) element.textContent = value;
 }

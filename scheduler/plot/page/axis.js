@@ -43,7 +43,10 @@ const FINE = [[.002, '2 ms'], [.005, '5 ms'], [.02, '20 ms'], [.05, '50 ms'], [.
 	[120, '2 min'], [300, '5 min'], [1200, '20 min'], [2400, '40 min'], [7200, '2 h'], [14400, '4 h'], [43200, '12 h'], [172800, '2 days'], [345600, '4 days'],
 	[1209600, '2 weeks'], [7776000, '90 days'], [15552000, '180 days'], [63072000, '2 years'], [157680000, '5 years']];
 
-/** Ticks of an axis of logarithms of seconds: the usual times, with those between them if few are visible, or round ones. */
+/**
+ * Ticks of an axis of logarithms of seconds: the usual times, with those between them if few are
+ * visible, or round ones.
+ */
 function logTicks(least, most, about) {
 	const seen = marks => marks.map(([s, label]) => [Math.log(s), label]).filter(([x]) => x >= least && x <= most);
 	const known = seen(MARKS), finer = known.length < 6 ? [...known, ...seen(FINE)].sort((a, b) => a[0] - b[0]) : known;

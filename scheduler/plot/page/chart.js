@@ -33,8 +33,9 @@ function say(event, title, rows) {
 
 class Chart {
 	/**
-	 * o: title, height, full() -> {x0,x1,y0,y1}, paint(chart), hover(chart, event, x, y), xTicks(x0, x1, n) and yTicks -> [[at, label]],
-	 * xLabel, yLabel, and where the owner wants it group (charts that share their x), both (y is zoomed too) and controls.
+	 * o: title, height, full() -> {x0,x1,y0,y1}, paint(chart), hover(chart, event, x, y),
+	 * xTicks(x0, x1, n) and yTicks -> [[at, label]], xLabel, yLabel, and where the owner wants it
+	 * group (charts that share their x), both (y is zoomed too) and controls.
 	 */
 	constructor(o) {
 		this.o = o;
@@ -79,7 +80,7 @@ class Chart {
 		};
 	}
 
-	/** The position of an event: in pixels of the canvas, as fractions of the frame, and in data coordinates. */
+	/** The position of an event: in pixels, as fractions of the frame, and in data coordinates. */
 	at(e) {
 		const r = this.canvas.getBoundingClientRect(), f = this.frame, v = this.view;
 		const px = e.clientX - r.left, py = e.clientY - r.top;

@@ -2,7 +2,7 @@
 
 const hidden = new Set();
 
-/** Draws steps: for each column of pixels only from the minimum to the maximum, for any number of steps. */
+/** Draws any number of steps: in each column of pixels only from the minimum to the maximum. */
 function steps(chart, s) {
 	const {g, frame: f, view: v} = chart;
 	let i = Math.max(above(s.x, v.x0) - 1, 0), last = -Infinity, low = 0, high = 0, end = 0, columns = 0;
@@ -48,11 +48,14 @@ function dots(chart, s) {
 	s.x.forEach((x, i) => { g.beginPath(); g.arc(chart.x(x), chart.y(s.y[i]), 4, 0, 7); g.fill(); });
 }
 
-// Later lines are painted over earlier ones: where lines coincide, the earlier one shows in the gaps.
+// Later lines are painted over earlier ones: where lines coincide, the gaps show the earlier one.
 const DASHES = [[], [9, 4], [5, 5], [3, 5], [9, 3, 2, 3], [6, 3, 2, 3, 2, 3], [2, 4]];
 const dash = i => DASHES[(i + Math.floor(i / 7)) % 7];
 
-/** A chart of series {name, index, x, y}. o: as Chart, and kind ("steps" or "dots"), value(y), place(x), limit (a dashed series). */
+/**
+ * A chart of series {name, index, x, y}. o: as Chart, and kind ("steps" or "dots"), value(y),
+ * place(x), limit (a dashed series).
+ */
 function lineChart(o) {
 	const seen = () => o.series.filter(s => !hidden.has(s.index));
 	const all = o.limit ? [...o.series, o.limit] : o.series;

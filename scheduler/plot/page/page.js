@@ -14,7 +14,7 @@ function tableOf(title, columns, rows) {
 
 const ratio = x => number(x, 4);
 
-/** Waits, slowdowns and fairness, and the figures by user, class and priority where there are several. */
+/** Waits, slowdowns and fairness; also by user, class and priority where there are several. */
 function figures() {
 	const runs = data.runs.filter(r => r.summary.jct_s && r.summary.n);
 	if (!runs.length) return;

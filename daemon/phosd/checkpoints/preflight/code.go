@@ -110,10 +110,10 @@ func codeRemedy(code *image.Code, had image.Device, has *gpu.DeviceInfo) string 
 		return fmt.Sprintf("restore on %s or a later GPU", had.Name)
 	}
 	if has.PTXOnly {
-		return "restore where phosd has real GPUs like " + had.Name + ", or have the program bring PTX"
+		return "restore where phosd has real GPUs like " + had.Name + ", or build the program with PTX"
 	}
 	return fmt.Sprintf(
-		"restore on %s or another GPU of compute capability %s, or have the program bring PTX",
+		"restore on %s or another GPU of compute capability %s, or build the program with PTX",
 		had.Name,
 		had.Capability,
 	)

@@ -44,7 +44,7 @@ func TestOtherGPUs(t *testing.T) {
 			want: "GPU 0: library 2 (kernel gemm) does not run on it: it is machine code for sm_80, and no PTX; here is " +
 				"NVIDIA H100, of compute capability 9.0, " +
 				"and pid 8388608 was started on NVIDIA A100, of 8.0 (restore on NVIDIA A100 or another GPU of compute " +
-				"capability 8.0, or have the program bring PTX)",
+				"capability 8.0, or build the program with PTX)",
 		},
 		{
 			name: "PTX", code: []image.Code{with("module 1", "compute_80", "sm_80")}, here: func(g *gpu.DeviceInfo) { h100(g) },
@@ -67,7 +67,7 @@ func TestOtherGPUs(t *testing.T) {
 			want: "GPU 0: library 2 (kernel gemm) does not run on it: it is machine code for sm_80, which no software GPU " +
 				"executes, and no PTX; " +
 				"here is phos software GPU, of compute capability 8.0, and pid 8388608 was started on NVIDIA A100, of 8.0 " +
-				"(restore where phosd has real GPUs like NVIDIA A100, or have the program bring PTX)",
+				"(restore where phosd has real GPUs like NVIDIA A100, or build the program with PTX)",
 		},
 		{
 			name: "an older major version of the driver", code: []image.Code{}, had: func(d *image.Device) { d.CUDA = 13000 },
