@@ -3,9 +3,7 @@ package agent
 import (
 	"context"
 	"encoding/hex"
-	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -60,14 +58,7 @@ func (c *codeCache) download(ctx context.Context, client api.AgentsClient, ref *
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	err = messages.ReceiveCode(file, ref, func() ([]byte, error) {
-		part, err := parts.Recv()
-		if err != nil && !errors.Is(err, io.EOF) {
-			err = api.FromStatus(err)
-		}
-		return part.GetData(), err
-	})
-	if err != nil {
+	if err := messages.ReceiveCode(file, ref, parts.Recv); err != nil {
 		return err
 	}
 	if err := file.Chmod(0o644); err != nil {

@@ -1,8 +1,8 @@
 package archive
 
 import (
+	"bytes"
 	"context"
-	"fmt"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/messages"
@@ -11,12 +11,6 @@ import (
 // Send keeps packed code in the cluster, unless the cluster has it, and returns its name.
 func Send(ctx context.Context, to api.LaunchesClient, p *Packed) (*api.CodeRef, error) {
 	ref := p.Ref()
-	found, err := to.FindCode(ctx, ref)
-	if err != nil {
-		return nil, fmt.Errorf("ask for the code of the launch: %w", err)
-	}
-	if found.GetFound() {
-		return ref, nil
-	}
-	return ref, messages.SendCode(ctx, to, ref, p.Bytes)
+	_, err := messages.SendCode(ctx, to, ref, bytes.NewReader(p.Bytes))
+	return ref, err
 }

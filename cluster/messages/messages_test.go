@@ -49,13 +49,13 @@ func TestReceiveCode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got bytes.Buffer
-			err := ReceiveCode(&got, &api.CodeRef{Hash: sum[:], Bytes: uint64(test.bytes)}, func() ([]byte, error) {
+			err := ReceiveCode(&got, &api.CodeRef{Hash: sum[:], Bytes: uint64(test.bytes)}, func() (*api.CodePart, error) {
 				if len(test.parts) == 0 {
 					return nil, test.end
 				}
 				part := test.parts[0]
 				test.parts = test.parts[1:]
-				return part, nil
+				return &api.CodePart{Data: part}, nil
 			})
 			if !errors.Is(err, test.want) {
 				t.Fatalf("got %v, want %v", err, test.want)

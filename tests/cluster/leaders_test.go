@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"net"
@@ -19,6 +20,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/cluster/code"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/hosts"
 )
@@ -136,7 +138,7 @@ func (s *site) sendCode(text string) *api.CodeRef {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if sent, err := code.Send(s.Context(), s.launches, packed); err != nil || !sent {
+	if sent, err := messages.SendCode(s.Context(), s.launches, packed.Ref(), bytes.NewReader(packed.Bytes)); err != nil || !sent {
 		s.Fatal(sent, err)
 	}
 	return packed.Ref()

@@ -19,9 +19,6 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 	"golang.org/x/sys/unix"
-
-	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/api/apitest"
 )
 
 // write makes files with their directories. A name that ends with a slash is a directory.
@@ -266,41 +263,5 @@ func TestLimit(t *testing.T) {
 	}
 	if _, err := Pack(t.Context(), filepath.Join(dir, "none"), DefaultLimit); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("no directory: %v", err)
-	}
-}
-
-func TestSend(t *testing.T) {
-	dir := t.TempDir()
-	noise := make([]byte, 400<<10) // several messages
-	_, _ = rand.NewChaCha8([32]byte{}).Read(noise)
-	write(t, dir, map[string]string{"a": string(noise)})
-	cluster := apitest.New(t)
-	k := cluster.Listen(t)
-	c := api.Connect(api.Endpoints{Addresses: []string{k.Socket}})
-	defer c.Close()
-	broken := false
-	k.Fail(func(method string) error {
-		if method == api.Launches_SendCode_FullMethodName && !broken {
-			broken = true
-			return api.ErrUnavailable
-		}
-		return nil
-	})
-	p := pack(t, dir)
-	if sent, err := Send(t.Context(), c.Launches, p); err != nil || !sent {
-		t.Errorf("first: %v, %v", sent, err)
-	}
-	if sent, err := Send(t.Context(), c.Launches, p); err != nil || sent {
-		t.Errorf("second: %v, %v", sent, err)
-	}
-	p.Bytes[0]++
-	k.Fail(func(method string) error {
-		if method == api.Launches_SendCode_FullMethodName {
-			return api.ErrTooLarge
-		}
-		return nil
-	})
-	if _, err := Send(t.Context(), c.Launches, p); !errors.Is(err, api.ErrTooLarge) {
-		t.Errorf("refused: %v", err)
 	}
 }

@@ -1,4 +1,4 @@
-// Package code packs the directory of a caller for a launch, and sends it to the cluster.
+// Package code packs the directory of a caller for a launch.
 //
 // In a git work tree, what git tracks and what it does not ignore is packed; elsewhere everything
 // that .gitignore files do not leave out. .phosignore files, in the same form, leave out more. Only

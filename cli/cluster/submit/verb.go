@@ -1,6 +1,7 @@
 package submit
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"flag"
@@ -14,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // Verb returns the verb launch.
@@ -128,7 +130,7 @@ func (o *options) sendCode(ctx context.Context, c *api.Client, to verb.Streams, 
 	if o.dryRun {
 		return nil, nil
 	}
-	sent, err := code.Send(ctx, c.Launches, packed)
+	sent, err := messages.SendCode(ctx, c.Launches, packed.Ref(), bytes.NewReader(packed.Bytes))
 	if sent && !o.asJSON {
 		fmt.Fprintf(to.Err, "phos: sent %s, %s\n", humanize.Count(packed.Files, "file", "files"),
 			humanize.Bytes(uint64(len(packed.Bytes))))

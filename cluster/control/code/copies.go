@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // copyTime is how long one controller may take to get code from another one.
@@ -55,20 +55,15 @@ func (c *Copies) Spread(ctx context.Context, ref *api.CodeRef) error {
 	return nil
 }
 
-// push sends code to another controller.
+// push sends code to another controller, unless that has it.
 func (c *Copies) push(ctx context.Context, address string, ref *api.CodeRef) error {
-	return c.ask(ctx, address, "send code to", func(ctx context.Context, conn *grpc.ClientConn) error {
-		to, err := api.NewLaunchesClient(conn).SendCode(ctx)
-		if err != nil {
-			return err
-		}
-		if err := to.Send(&api.CodePart{Ref: ref}); err == nil {
-			err = c.Send(ref, func(data []byte) error { return to.Send(&api.CodePart{Data: data}) })
-			if err != nil && !errors.Is(err, io.EOF) { // after io.EOF the answer says why
-				return err
-			}
-		}
-		_, err = to.CloseAndRecv()
+	file, err := c.Open(ref)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return c.ask(ctx, address, func(ctx context.Context, conn *grpc.ClientConn) error {
+		_, err := messages.SendCode(ctx, api.NewLaunchesClient(conn), ref, file)
 		return err
 	})
 }
@@ -95,22 +90,20 @@ func (c *Copies) Fetch(ctx context.Context, ref *api.CodeRef) error {
 
 // pull gets code from another controller.
 func (c *Copies) pull(ctx context.Context, address string, ref *api.CodeRef) error {
-	return c.ask(ctx, address, "get code of", func(ctx context.Context, conn *grpc.ClientConn) error {
+	return c.ask(ctx, address, func(ctx context.Context, conn *grpc.ClientConn) error {
 		from, err := api.NewAgentsClient(conn).GetCode(ctx, ref)
-		if err != nil {
-			return err
+		if err == nil {
+			err = c.Receive(ref, from.Recv)
 		}
-		return c.Receive(ref, func() ([]byte, error) {
-			part, err := from.Recv()
-			return part.GetData(), err
-		})
+		if err != nil {
+			return fmt.Errorf("get code: %w", api.FromStatus(err))
+		}
+		return nil
 	})
 }
 
-// ask connects to another controller for one copy. what says of it what is done, for errors.
-func (c *Copies) ask(
-	ctx context.Context, address, what string, do func(context.Context, *grpc.ClientConn) error,
-) error {
+// ask connects to another controller for one copy.
+func (c *Copies) ask(ctx context.Context, address string, do func(context.Context, *grpc.ClientConn) error) error {
 	ctx, cancel := context.WithTimeout(ctx, copyTime)
 	defer cancel()
 	conn, err := c.Dial(address)
@@ -119,7 +112,7 @@ func (c *Copies) ask(
 	}
 	defer conn.Close()
 	if err := do(ctx, conn); err != nil {
-		return fmt.Errorf("%s controller %s: %w", what, address, api.FromStatus(err))
+		return fmt.Errorf("controller %s: %w", address, err)
 	}
 	return nil
 }

@@ -4,7 +4,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"path/filepath"
 
@@ -14,9 +13,6 @@ import (
 
 // maxBytes is the most bytes of a packed directory.
 const maxBytes = 1 << 30
-
-// partBytes is how many bytes go into one message.
-const partBytes = 256 << 10
 
 // Store keeps packed directories as files that are named by their hash.
 type Store struct{ dir string }
@@ -53,7 +49,7 @@ func (s *Store) Has(ref *api.CodeRef) bool {
 }
 
 // Receive keeps what next returns, until it returns io.EOF. The content must have the hash.
-func (s *Store) Receive(ref *api.CodeRef, next func() ([]byte, error)) error {
+func (s *Store) Receive(ref *api.CodeRef, next func() (*api.CodePart, error)) error {
 	path, err := s.path(ref)
 	if err != nil {
 		return err
@@ -76,33 +72,18 @@ func (s *Store) Receive(ref *api.CodeRef, next func() ([]byte, error)) error {
 	return os.Rename(file.Name(), path)
 }
 
-// Send reads code part by part.
-func (s *Store) Send(ref *api.CodeRef, part func([]byte) error) error {
+// Open returns the file of code. The caller closes it.
+func (s *Store) Open(ref *api.CodeRef) (*os.File, error) {
 	path, err := s.path(ref)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("%w: code %x", api.ErrNotFound, ref.GetHash()[:6])
+		return nil, fmt.Errorf("%w: code %.12x", api.ErrNotFound, ref.GetHash())
 	}
 	if err != nil {
-		return fmt.Errorf("read code: %w", err)
+		return nil, fmt.Errorf("read code: %w", err)
 	}
-	defer file.Close()
-	buffer := make([]byte, partBytes)
-	for {
-		n, err := io.ReadFull(file, buffer)
-		if n > 0 {
-			if err := part(buffer[:n]); err != nil {
-				return err
-			}
-		}
-		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
-			return nil
-		}
-		if err != nil {
-			return fmt.Errorf("read code: %w", err)
-		}
-	}
+	return file, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control/logs"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // agents is the service for the agents of nodes.
@@ -26,11 +27,7 @@ type agents struct {
 // Attach serves the stream of an agent until it ends, or this controller no longer leads.
 func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	ctx := stream.Context()
-	caller, err := s.node(ctx)
-	if err != nil {
-		return err
-	}
-	leader, err := s.Leading(ctx)
+	caller, leader, err := s.agent(ctx)
 	if err != nil {
 		return err
 	}
@@ -53,6 +50,16 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	defer leader.Detach(caller.Name, attached)
 	go func() { attached.End(s.receiveAll(stream, leader, caller, attached)) }()
 	return attached.Serve(ctx, s.trusting(stream.Send))
+}
+
+// agent returns the node whose agent opens a stream, and the leader.
+func (s *agents) agent(ctx context.Context) (identity.Caller, *control.Leader, error) {
+	caller, err := s.node(ctx)
+	if err != nil {
+		return identity.Caller{}, nil, err
+	}
+	leader, err := s.Leading(ctx)
+	return caller, leader, err
 }
 
 // node returns the node that the caller is.
@@ -100,11 +107,7 @@ func (s *agents) receiveAll(
 // Answer passes the parts of an answer on to the request that has asked.
 func (s *agents) Answer(stream api.Agents_AnswerServer) error {
 	ctx := stream.Context()
-	caller, err := s.node(ctx)
-	if err != nil {
-		return err
-	}
-	leader, err := s.Leading(ctx)
+	caller, leader, err := s.agent(ctx)
 	if err != nil {
 		return err
 	}
@@ -151,7 +154,12 @@ func (s *agents) GetCode(ref *api.CodeRef, stream api.Agents_GetCodeServer) erro
 			return err
 		}
 	}
-	return s.code.Send(ref, func(data []byte) error { return stream.Send(&api.CodePart{Data: data}) })
+	file, err := s.code.Open(ref)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	return messages.SendParts(file, stream.Send)
 }
 
 // About says which cluster this is. Callers that know nothing of it yet may ask.

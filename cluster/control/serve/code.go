@@ -9,22 +9,37 @@ import (
 	"github.com/phos-gpu/phos/cluster/record"
 )
 
-// FindCode reports whether the cluster has the code with a hash already.
+// FindCode reports whether code is kept already: here if another controller asks, otherwise on most
+// controllers. An earlier upload may have ended before that; then they get it now.
 func (s *launches) FindCode(ctx context.Context, ref *api.CodeRef) (*api.FindCodeReply, error) {
-	if _, _, err := s.asked(ctx); err != nil {
+	copied, err := s.asksForCopy(ctx)
+	if err != nil {
 		return nil, err
 	}
-	return &api.FindCodeReply{Found: s.code.Has(ref)}, nil
+	if !s.code.Has(ref) {
+		return &api.FindCodeReply{}, nil
+	}
+	if !copied {
+		err = s.code.Spread(ctx, ref)
+	}
+	return &api.FindCodeReply{Found: err == nil}, err
+}
+
+// asksForCopy reports whether the leader asks, who keeps code here, too. Anything else is asked of
+// the leader itself.
+func (s *launches) asksForCopy(ctx context.Context) (bool, error) {
+	caller, err := s.callers.Of(ctx)
+	if err != nil || caller.Kind == identity.Controller {
+		return err == nil, err
+	}
+	_, err = s.Leading(ctx)
+	return false, err
 }
 
 // SendCode keeps a packed directory on most controllers. The leader sends it to the others.
 func (s *launches) SendCode(stream api.Launches_SendCodeServer) error {
-	caller, err := s.callers.Of(stream.Context())
+	copied, err := s.asksForCopy(stream.Context())
 	if err != nil {
-		return err
-	}
-	copied := caller.Kind == identity.Controller
-	if _, err := s.Leading(stream.Context()); err != nil && !copied {
 		return err
 	}
 	ref, err := s.receiveCode(stream)
@@ -47,15 +62,12 @@ func (s *launches) receiveCode(stream api.Launches_SendCodeServer) (*api.CodeRef
 	if ref == nil {
 		return nil, api.Invalid("the first part of code does not name its hash")
 	}
-	part := first.GetData()
-	return ref, s.code.Receive(ref, func() ([]byte, error) {
-		if part != nil {
-			data := part
-			part = nil
-			return data, nil
+	return ref, s.code.Receive(ref, func() (part *api.CodePart, err error) {
+		if first != nil { // it may have content, too
+			part, first = first, nil
+			return part, nil
 		}
-		next, err := stream.Recv()
-		return next.GetData(), err
+		return stream.Recv()
 	})
 }
 

@@ -1,0 +1,209 @@
+package code
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"sync"
+	"testing"
+
+	"github.com/zeebo/blake3"
+
+	"github.com/phos-gpu/phos/cluster/api"
+)
+
+// named returns code and its name.
+func named(text string) ([]byte, *api.CodeRef) {
+	sum := blake3.Sum256([]byte(text))
+	return []byte(text), &api.CodeRef{Hash: sum[:], Bytes: uint64(len(text))}
+}
+
+// stream returns parts one by one, and then an error.
+func stream(end error, parts ...[]byte) func() (*api.CodePart, error) {
+	return func() (*api.CodePart, error) {
+		if len(parts) == 0 {
+			return nil, end
+		}
+		part := &api.CodePart{Data: parts[0]}
+		parts = parts[1:]
+		return part, nil
+	}
+}
+
+func newStore(t *testing.T) *Store {
+	t.Helper()
+	s, err := NewStore(filepath.Join(t.TempDir(), "state", "code"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// content returns what a store keeps under a name; nil: nothing.
+func content(t *testing.T, s *Store, ref *api.CodeRef) []byte {
+	t.Helper()
+	file, err := s.Open(ref)
+	if errors.Is(err, api.ErrNotFound) {
+		return nil
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	got, err := io.ReadAll(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got
+}
+
+// files returns how many files are in a store's directory.
+func files(t *testing.T, s *Store) int {
+	t.Helper()
+	entries, err := os.ReadDir(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return len(entries)
+}
+
+func TestStore(t *testing.T) {
+	s := newStore(t)
+	packed, ref := named("a packed directory")
+	if s.Has(ref) || content(t, s, ref) != nil {
+		t.Error("an empty store has code")
+	}
+	for range 2 { // the second time it is there already
+		if err := s.Receive(ref, stream(io.EOF, packed[:3], nil, packed[3:])); err != nil {
+			t.Fatal(err)
+		}
+		if !s.Has(ref) || !bytes.Equal(content(t, s, ref), packed) || files(t, s) != 1 {
+			t.Errorf("the store keeps %q in %d files", content(t, s, ref), files(t, s))
+		}
+	}
+	empty, emptyRef := named("")
+	if err := s.Receive(emptyRef, stream(io.EOF)); err != nil || !s.Has(emptyRef) || len(content(t, s, emptyRef)) != len(empty) {
+		t.Errorf("code of no bytes: %v", err)
+	}
+}
+
+// TestRefusedCode: what is not what its name says leaves nothing behind.
+func TestRefusedCode(t *testing.T) {
+	packed, ref := named("a packed directory")
+	lost := errors.New("the connection is lost")
+	for _, test := range []struct {
+		name string
+		ref  *api.CodeRef
+		next func() (*api.CodePart, error)
+		want error
+	}{
+		{"other bytes", ref, stream(io.EOF, []byte("a packed directorz")), api.ErrInvalid},
+		{"too few", ref, stream(io.EOF, packed[1:]), api.ErrInvalid},
+		{"too many", ref, stream(io.EOF, packed, packed), api.ErrInvalid},
+		{"nothing", ref, stream(io.EOF), api.ErrInvalid},
+		{"cut off", ref, stream(lost, packed), lost},
+		{"no hash", &api.CodeRef{Bytes: ref.GetBytes()}, stream(io.EOF, packed), api.ErrInvalid},
+		{"no name", nil, stream(io.EOF, packed), api.ErrInvalid},
+		{"a short hash", &api.CodeRef{Hash: ref.GetHash()[:31], Bytes: ref.GetBytes()}, stream(io.EOF, packed), api.ErrInvalid},
+		{"a path", &api.CodeRef{Hash: []byte("../../../../etc/phos"), Bytes: ref.GetBytes()}, stream(io.EOF, packed), api.ErrInvalid},
+		{"larger than any code", &api.CodeRef{Hash: ref.GetHash(), Bytes: 1 << 62}, stream(io.EOF, packed), api.ErrTooLarge},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			s := newStore(t)
+			if err := s.Receive(test.ref, test.next); !errors.Is(err, test.want) {
+				t.Errorf("got %v, want %v", err, test.want)
+			}
+			if s.Has(test.ref) || files(t, s) != 0 {
+				t.Errorf("the store has it: %v; it has %d files", s.Has(test.ref), files(t, s))
+			}
+		})
+	}
+}
+
+// TestHasWholeCode: a file that a power cut has shortened is no code, and is replaced.
+func TestHasWholeCode(t *testing.T) {
+	s := newStore(t)
+	packed, ref := named("a packed directory")
+	if err := s.Receive(ref, stream(io.EOF, packed)); err != nil {
+		t.Fatal(err)
+	}
+	path, err := s.path(ref)
+	if err == nil {
+		err = os.Truncate(path, 3)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Has(ref) {
+		t.Error("3 bytes are taken for all of it")
+	}
+	if err := s.Receive(ref, stream(io.EOF, packed)); err != nil || !bytes.Equal(content(t, s, ref), packed) {
+		t.Errorf("sent again: %v, %q", err, content(t, s, ref))
+	}
+}
+
+// TestReopenedStore: code outlives a controller; what an upload has left does not.
+func TestReopenedStore(t *testing.T) {
+	s := newStore(t)
+	packed, ref := named("a packed directory")
+	if err := s.Receive(ref, stream(io.EOF, packed)); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(s.dir, "upload-1234"), packed, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	again, err := NewStore(s.dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !again.Has(ref) || files(t, again) != 1 {
+		t.Errorf("the code is there: %v; %d files", again.Has(ref), files(t, again))
+	}
+	info, err := os.Stat(s.dir)
+	if err != nil || info.Mode().Perm() != 0o700 {
+		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
+	}
+	if _, err := NewStore(filepath.Join(s.dir, again.mustName(t, ref))); err == nil {
+		t.Error("a file is taken for the directory")
+	}
+}
+
+// mustName returns the name of the file of code.
+func (s *Store) mustName(t *testing.T, ref *api.CodeRef) string {
+	t.Helper()
+	path, err := s.path(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return filepath.Base(path)
+}
+
+// TestReceiveAtOnce: uploads of the same code do not disturb each other, and readers of it always
+// see all of it.
+func TestReceiveAtOnce(t *testing.T) {
+	s := newStore(t)
+	packed, ref := named("a packed directory")
+	var wait sync.WaitGroup
+	for range 8 {
+		wait.Go(func() {
+			if err := s.Receive(ref, stream(io.EOF, packed[:5], packed[5:])); err != nil {
+				t.Error(err)
+			}
+			file, err := s.Open(ref)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			defer file.Close()
+			if got, err := io.ReadAll(file); err != nil || !bytes.Equal(got, packed) {
+				t.Errorf("got %q, %v", got, err)
+			}
+		})
+	}
+	wait.Wait()
+	if files(t, s) != 1 {
+		t.Errorf("%d files", files(t, s))
+	}
+}
