@@ -164,9 +164,9 @@ func TestNotSavedRunsOn(t *testing.T) {
 	if err := w.act(id, launch.SuspendRequested{By: "ada"}); err != nil {
 		t.Fatal(err)
 	}
-	w.await(id, launch.Stopping)
+	w.awaitEvent(id, "not saved")
 	got := w.await(id, launch.Running)
-	if !slices.Contains(kinds(got), "not saved") || !strings.Contains(got.State.Reason, "disk full") {
+	if !slices.Contains(kinds(got), "stopping") || !strings.Contains(got.State.Reason, "disk full") {
 		t.Errorf("events %v, reason %q", kinds(got), got.State.Reason)
 	}
 	second := w.launch(simple(1, 1))

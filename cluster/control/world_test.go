@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -133,6 +134,18 @@ func (w *world) launch(spec launch.Spec) string {
 // await waits until a launch is in a phase.
 func (w *world) await(id string, phase launch.Phase) *record.Launch {
 	w.Helper()
+	return w.awaitLaunch(id, string(phase), func(l *record.Launch) bool { return l.State.Phase == phase })
+}
+
+// awaitEvent waits until an event of a kind has happened to a launch, though it may be over.
+func (w *world) awaitEvent(id, kind string) *record.Launch {
+	w.Helper()
+	return w.awaitLaunch(id, kind, func(l *record.Launch) bool { return slices.Contains(kinds(l), kind) })
+}
+
+// awaitLaunch waits until something is true of a launch.
+func (w *world) awaitLaunch(id, what string, is func(*record.Launch) bool) *record.Launch {
+	w.Helper()
 	deadline := time.Now().Add(30 * time.Second)
 	for {
 		var got *record.Launch
@@ -141,11 +154,11 @@ func (w *world) await(id string, phase launch.Phase) *record.Launch {
 				got = e.Clone()
 			}
 		})
-		if got != nil && got.State.Phase == phase {
+		if got != nil && is(got) {
 			return got
 		}
 		if time.Now().After(deadline) {
-			w.Fatalf("launch %s is not %s: %+v", id, phase, got)
+			w.Fatalf("launch %s is not %s: %+v", id, what, got)
 		}
 		time.Sleep(5 * time.Millisecond)
 	}
