@@ -93,9 +93,9 @@ func (l *Leader) write(ctx context.Context) error {
 	for e := range l.changedLaunches {
 		l.published(e)
 	}
-	if len(l.changedNodes) > 0 {
+	for n := range l.changedNodes {
 		for w := range l.watchers {
-			w.NodesChanged()
+			w.NodeChanged(&n.Node)
 		}
 	}
 	clear(l.changedLaunches)

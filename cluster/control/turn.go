@@ -101,12 +101,11 @@ func (t Turn) RemoveNode(name, by string, force bool) error {
 	return nil
 }
 
-// Watcher is told of each change of a launch, once the store has it, by the leader's goroutine. It
-// must not wait, nor keep the launch.
+// Watcher is told of each change of a launch or node, once the store has it, by the leader's
+// goroutine. It must not wait, nor keep the launch or node.
 type Watcher interface {
 	Changed(*record.Launch)
-	// NodesChanged says that nodes have changed: they may have new events.
-	NodesChanged()
+	NodeChanged(*record.Node)
 	// End says why no more changes come.
 	End(error)
 }

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"cmp"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -19,11 +20,11 @@ func (s *launches) Events(request *api.EventsRequest, stream api.Launches_Events
 	if request.GetAsLog() {
 		return s.sendLog(caller, request, stream)
 	}
-	f := &eventFollower{caller: caller, request: request, sent: map[string]int{}}
+	f := &eventFollower{caller: caller, request: request, sent: map[eventSource]int{}}
 	var events []*api.Event
-	w, err := watch(ctx, leader, func(t control.Turn) (_ func(*record.Launch) bool, err error) {
-		events, err = f.fresh(t)
-		return f.mayWant, err
+	w, err := watch(ctx, leader, func(t control.Turn) (_ wants[eventSource], err error) {
+		events, err = f.first(t)
+		return f.wants(), err
 	})
 	if err != nil {
 		return err
@@ -43,82 +44,106 @@ func (s *launches) Events(request *api.EventsRequest, stream api.Launches_Events
 			return ctx.Err()
 		case <-w.ready:
 		}
-		if _, err := w.take(); err != nil {
+		changed, err := w.take()
+		if err != nil {
 			return err
 		}
 		if err := leader.Ask(ctx, func(t control.Turn) error {
-			events, err = f.fresh(t)
-			return err
+			events = f.fresh(t, changed)
+			return nil
 		}); err != nil {
 			return err
 		}
 	}
 }
 
+// eventSource names a launch or a node, whose events are asked for.
+type eventSource struct{ launch, node string }
+
 // eventFollower sends each event once.
 type eventFollower struct {
 	caller  identity.Caller
 	request *api.EventsRequest
-	// sent has the number of the last event that was sent of each launch and node.
-	sent map[string]int
-	// begun means that the events from before the request have been sent.
-	begun bool
+	// launch is the id of the only launch that is asked for; empty: the request names none.
+	launch string
+	// sent has the number of the last event that was sent.
+	sent map[eventSource]int
 }
 
-// mayWant reports whether a launch may be one that is asked for.
-func (f *eventFollower) mayWant(l *record.Launch) bool {
-	return maySee(f.caller, l.Owner) && f.request.GetNode() == ""
+// wantsLaunch reports whether the events of a launch are asked for.
+func (f *eventFollower) wantsLaunch(l *record.Launch) bool {
+	return maySee(f.caller, l.Owner) && f.request.GetNode() == "" && (f.launch == "" || f.launch == l.ID)
 }
 
-// fresh returns the events that were not sent yet.
-func (f *eventFollower) fresh(t control.Turn) (found []*api.Event, err error) {
+// wantsNode reports whether the events of a node are asked for.
+func (f *eventFollower) wantsNode(name string) bool {
+	return f.launch == "" && (f.request.GetNode() == "" || f.request.GetNode() == name)
+}
+
+// wants returns what is looked at again when it has changed.
+func (f *eventFollower) wants() wants[eventSource] {
+	return wants[eventSource]{
+		launch: func(l *record.Launch) (eventSource, bool) { return eventSource{launch: l.ID}, f.wantsLaunch(l) },
+		node:   func(n *record.Node) (eventSource, bool) { return eventSource{node: n.Name}, f.wantsNode(n.Name) },
+	}
+}
+
+// first returns the events that there are, of all that is asked for: only the last ones if the
+// request says so.
+func (f *eventFollower) first(t control.Turn) ([]*api.Event, error) {
+	var all []eventSource
 	if id := f.request.GetLaunch(); id != "" {
 		l, err := visible(t, f.caller, id)
 		if err != nil {
 			return nil, err
 		}
-		if f.mayWant(l) {
-			found = f.take("launch "+l.ID, l.Events, l.ID, "")
+		f.launch = l.ID
+	}
+	for l := range t.Launches() {
+		if f.wantsLaunch(l) {
+			all = append(all, eventSource{launch: l.ID})
 		}
-	} else {
-		for l := range t.Launches() {
-			if f.mayWant(l) {
-				found = append(found, f.take("launch "+l.ID, l.Events, l.ID, "")...)
-			}
-		}
-		nodes, err := f.nodes(t)
-		if err != nil {
+	}
+	if name := f.request.GetNode(); name != "" && f.launch == "" {
+		if _, err := t.Node(name); err != nil {
 			return nil, err
 		}
-		for _, n := range nodes {
-			found = append(found, f.take("node "+n.Name, n.Events, "", n.Name)...)
+	}
+	for _, n := range t.Nodes() {
+		if f.wantsNode(n.Name) {
+			all = append(all, eventSource{node: n.Name})
 		}
 	}
-	slices.SortStableFunc(found, func(a, b *api.Event) int { return int(a.GetUnixMs() - b.GetUnixMs()) })
-	if tail := int(f.request.GetTail()); tail > 0 && !f.begun {
+	found := f.fresh(t, all)
+	if tail := int(f.request.GetTail()); tail > 0 {
 		found = found[max(0, len(found)-tail):]
 	}
-	f.begun = true
 	return found, nil
 }
 
-// nodes returns the nodes that are asked for.
-func (f *eventFollower) nodes(t control.Turn) ([]control.NodeNow, error) {
-	name := f.request.GetNode()
-	if name == "" {
-		return t.Nodes(), nil
+// fresh returns the events of some launches and nodes that were not sent yet. What has been removed
+// since it changed has none.
+func (f *eventFollower) fresh(t control.Turn, of []eventSource) (found []*api.Event) {
+	for _, source := range of {
+		if source.launch != "" {
+			if l := t.Find(source.launch); l != nil {
+				found = append(found, f.take(source, l.Events)...)
+			}
+		} else if n, err := t.Node(source.node); err == nil {
+			found = append(found, f.take(source, n.Events)...)
+		}
 	}
-	n, err := t.Node(name)
-	return []control.NodeNow{n}, err
+	slices.SortStableFunc(found, func(a, b *api.Event) int { return cmp.Compare(a.GetUnixMs(), b.GetUnixMs()) })
+	return found
 }
 
 // take returns the events of a list that are newer than the last one sent.
-func (f *eventFollower) take(key string, events []record.Event, launchID, node string) (fresh []*api.Event) {
+func (f *eventFollower) take(from eventSource, events []record.Event) (fresh []*api.Event) {
 	for _, each := range events {
-		if each.Number > f.sent[key] {
-			f.sent[key] = each.Number
+		if each.Number > f.sent[from] {
+			f.sent[from] = each.Number
 			if each.At.UnixMilli() >= f.request.GetSinceUnixMs() {
-				fresh = append(fresh, eventView(each, launchID, node))
+				fresh = append(fresh, eventView(each, from.launch, from.node))
 			}
 		}
 	}

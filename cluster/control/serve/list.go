@@ -104,10 +104,15 @@ func (s *launches) Watch(request *api.ListRequest, stream api.Launches_WatchServ
 		return err
 	}
 	var first []*api.Launch
-	w, err := watch(ctx, leader, func(t control.Turn) (func(*record.Launch) bool, error) {
-		wants := wanted(t, caller, request)
-		first = list(t, wants, request)
-		return func(l *record.Launch) bool { return maySee(caller, l.Owner) && (wants(l) || hasEnded(l)) }, nil
+	w, err := watch(ctx, leader, func(t control.Turn) (wants[*api.Launch], error) {
+		listed := wanted(t, caller, request)
+		first = list(t, listed, request)
+		return wants[*api.Launch]{launch: func(l *record.Launch) (*api.Launch, bool) {
+			if !maySee(caller, l.Owner) || !listed(l) && !hasEnded(l) {
+				return nil, false
+			}
+			return launchView(l), true
+		}}, nil
 	})
 	if err != nil {
 		return err
@@ -127,7 +132,7 @@ func (s *launches) Watch(request *api.ListRequest, stream api.Launches_WatchServ
 			return err
 		}
 		if len(changed) == 0 {
-			continue
+			continue // it was taken with the change before
 		}
 		if err := stream.Send(&api.WatchReply{Launches: changed}); err != nil {
 			return err

@@ -40,14 +40,14 @@ func TestEventsFromATime(t *testing.T) {
 		}
 	}
 	add(1, 2, 3)
-	f := &eventFollower{request: &api.EventsRequest{SinceUnixMs: 2000}, sent: map[string]int{}}
+	f := &eventFollower{request: &api.EventsRequest{SinceUnixMs: 2000}, sent: map[eventSource]int{}}
 	for i, want := range []int{2, 0} {
-		if got := f.take("a", l.Events, "a", ""); len(got) != want {
+		if got := f.take(eventSource{launch: "a"}, l.Events); len(got) != want {
 			t.Errorf("%d: %d events, want %d", i, len(got), want)
 		}
 	}
 	add(1, 9)
-	if got := f.take("a", l.Events, "a", ""); len(got) != 1 || got[0].GetNumber() != 5 {
+	if got := f.take(eventSource{launch: "a"}, l.Events); len(got) != 1 || got[0].GetNumber() != 5 {
 		t.Errorf("after more: %v", got)
 	}
 }

@@ -46,13 +46,13 @@ type logFollower struct {
 func (f *logFollower) run(ctx context.Context) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	w, err := watch(ctx, f.leader, func(t control.Turn) (func(*record.Launch) bool, error) {
+	w, err := watch(ctx, f.leader, func(t control.Turn) (wants[struct{}], error) {
 		l, err := visible(t, f.caller, f.what.id)
 		if err != nil {
-			return nil, err
+			return wants[struct{}]{}, err
 		}
 		id := l.ID
-		return func(other *record.Launch) bool { return other.ID == id }, nil
+		return wants[struct{}]{launch: func(other *record.Launch) (struct{}, bool) { return struct{}{}, other.ID == id }}, nil
 	})
 	if err != nil {
 		return err
