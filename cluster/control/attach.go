@@ -47,7 +47,7 @@ func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session, 
 	}
 	if n.session != nil {
 		n.session.End(errReplaced)
-		n.session = nil
+		l.disconnected(n)
 	}
 	rebooted := n.BootID != "" && n.BootID != hello.GetBootId()
 	if rebooted {
@@ -139,9 +139,15 @@ func (l *Leader) welcome(n *node, s *session.Session, controllers []string) {
 // detach forgets a session, unless another one has replaced it.
 func (l *Leader) detach(name string, s *session.Session) {
 	if n := l.nodes[name]; n != nil && n.session == s {
-		n.session = nil
+		l.disconnected(n)
 		l.lookAtLease(n)
 	}
+}
+
+// disconnected notes that a node's session has ended. Its agent answers nothing more.
+func (l *Leader) disconnected(n *node) {
+	n.session = nil
+	l.questions.EndOf(n.Name)
 }
 
 // receive handles a message of an agent.
@@ -159,8 +165,8 @@ func (l *Leader) receive(name string, s *session.Session, message *api.FromAgent
 		l.inventory(n, m.Inventory)
 	case *api.FromAgent_Leave:
 		l.nodeEvent(n, "leaves", m.Leave.GetReason())
-		n.session = nil
 		s.End(nil)
+		l.disconnected(n)
 		l.lookAtLease(n)
 	}
 }

@@ -111,28 +111,36 @@ func (s *agents) Answer(stream api.Agents_AnswerServer) error {
 	if err != nil {
 		return err
 	}
+	first, err := stream.Recv()
+	if errors.Is(err, io.EOF) {
+		return api.Invalid("an answer without parts names no question")
+	}
+	if err != nil {
+		return err
+	}
 	questions := leader.Questions()
-	var q *session.Question
+	q := questions.Find(first.GetQuestion(), caller.Name)
+	if q == nil {
+		return api.Invalid("no such question")
+	}
+	if err := passOn(stream, first, q); err != nil {
+		questions.Finish(q, session.ErrNodeSilent)
+		return err
+	}
+	questions.Finish(q, nil)
+	return stream.SendAndClose(&api.AnswerReply{})
+}
+
+// passOn gives the parts of an answer to its question, until the agent has sent all or no more is
+// wanted.
+func passOn(stream api.Agents_AnswerServer, part *api.AnswerPart, to *session.Question) (err error) {
 	for {
-		part, err := stream.Recv()
-		if errors.Is(err, io.EOF) {
-			if q != nil {
-				questions.Finish(q, nil)
-			}
-			return stream.SendAndClose(&api.AnswerReply{})
-		}
-		if err != nil {
-			if q != nil {
-				questions.Finish(q, session.ErrNodeSilent)
-			}
+		if wanted, err := to.Give(stream.Context(), part); !wanted {
 			return err
 		}
-		if q == nil {
-			if q = questions.Find(part.GetQuestion(), caller.Name); q == nil {
-				return api.Invalid("no such question")
-			}
-		}
-		if wanted, err := q.Give(ctx, part); !wanted {
+		if part, err = stream.Recv(); errors.Is(err, io.EOF) {
+			return nil
+		} else if err != nil {
 			return err
 		}
 	}

@@ -1,5 +1,5 @@
 // Package session is the leader's end of what it says to one agent: the messages of the stream, and
 // the questions that the agent answers by streams of their own.
 //
-// Tested by the tests of cluster/control. Read session.go.
+// Read session.go.
 package session

@@ -71,6 +71,18 @@ func (a *Questions) finish(q *Question, err error) {
 	}
 }
 
+// EndOf ends all questions to a node, because its agent is no longer connected: it may have begun no
+// answer to them yet.
+func (a *Questions) EndOf(node string) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, q := range a.open {
+		if q.node == node {
+			a.finish(q, ErrNodeSilent)
+		}
+	}
+}
+
 // End ends all questions, and refuses further ones.
 func (a *Questions) End(err error) {
 	a.mu.Lock()

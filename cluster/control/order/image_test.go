@@ -1,0 +1,52 @@
+package order
+
+import (
+	"reflect"
+	"testing"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/record"
+)
+
+// TestImage: what an agent reports of an image is kept, and shown without its key. A field that is
+// new must be converted, too.
+func TestImage(t *testing.T) {
+	view := &api.Image{
+		Replica: 1, Attempt: 2, Node: "a", Shared: true, Dir: "/d", Generation: 3, Work: "/w", UnixMs: 1_700_000_000_123,
+		Bytes: 5, WrittenBytes: 6, PauseUs: 7,
+	}
+	gpus := []int{4, 2}
+	got := ImageOf(&api.Report{Image: view, ImageKey: []byte("secret")}, gpus)
+	gpus[0] = 9 // the leader changes its list later
+	want := &record.Image{
+		Replica: 1, Attempt: 2, Node: "a", Shared: true, Dir: "/d", Generation: 3, Work: "/w", Key: []byte("secret"),
+		GPUs: []int{4, 2}, At: time.UnixMilli(1_700_000_000_123).UTC(), Bytes: 5, WrittenBytes: 6, Pause: 7 * time.Microsecond,
+	}
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("got  %+v\nwant %+v", got, want)
+	}
+	for i := range reflect.ValueOf(*want).NumField() {
+		if reflect.ValueOf(*want).Field(i).IsZero() {
+			t.Errorf("the test does not fill %s", reflect.TypeOf(*want).Field(i).Name)
+		}
+	}
+	if shown := ImageView(got); !proto.Equal(shown, view) {
+		t.Errorf("shown %v, want %v", shown, view)
+	}
+}
+
+// TestNoImage: a report without an image has none.
+func TestNoImage(t *testing.T) {
+	if got := ImageOf(&api.Report{ImageKey: []byte("secret")}, []int{1}); got != nil {
+		t.Errorf("got %v", got)
+	}
+	if got := ImageOf(nil, nil); got != nil {
+		t.Errorf("no report: %v", got)
+	}
+	if got := ImageView(nil); got != nil {
+		t.Errorf("shown %v", got)
+	}
+}
