@@ -31,7 +31,7 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	if err != nil {
 		return err
 	}
-	first, err := stream.Recv()
+	first, err := firstOf(stream.Recv)
 	if err != nil {
 		return err
 	}
@@ -111,10 +111,7 @@ func (s *agents) Answer(stream api.Agents_AnswerServer) error {
 	if err != nil {
 		return err
 	}
-	first, err := stream.Recv()
-	if errors.Is(err, io.EOF) {
-		return api.Invalid("an answer without parts names no question")
-	}
+	first, err := firstOf(stream.Recv)
 	if err != nil {
 		return err
 	}

@@ -2,7 +2,9 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
@@ -40,6 +42,15 @@ func (f front) asked(ctx context.Context) (identity.Caller, *control.Leader, err
 	}
 	leader, err := f.Leading(ctx)
 	return caller, leader, err
+}
+
+// firstOf receives the first message of a stream, which names what the others are about.
+func firstOf[Message any](receive func() (Message, error)) (Message, error) {
+	first, err := receive()
+	if errors.Is(err, io.EOF) {
+		err = api.Invalid("the stream has ended before its first message")
+	}
+	return first, err
 }
 
 // maySee reports whether a caller may see launches of an account.

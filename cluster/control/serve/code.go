@@ -54,7 +54,7 @@ func (s *launches) SendCode(stream api.Launches_SendCodeServer) error {
 
 // receiveCode keeps what a stream sends, and returns its name.
 func (s *launches) receiveCode(stream api.Launches_SendCodeServer) (*api.CodeRef, error) {
-	first, err := stream.Recv()
+	first, err := firstOf(stream.Recv)
 	if err != nil {
 		return nil, err
 	}

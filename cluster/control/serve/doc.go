@@ -5,5 +5,5 @@
 //
 // Only watchers have a lock; no two are held at the same time.
 //
-// Tested by tests/cluster. Read serve.go.
+// Read serve.go.
 package serve
