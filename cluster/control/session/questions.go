@@ -71,8 +71,8 @@ func (a *Questions) finish(q *Question, err error) {
 	}
 }
 
-// EndOf ends all questions to a node, because its agent is no longer connected: it may have begun no
-// answer to them yet.
+// EndOf ends all questions to a node, because its agent is no longer connected. It may have begun
+// no answer to them yet.
 func (a *Questions) EndOf(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
