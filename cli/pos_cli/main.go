@@ -95,11 +95,17 @@ func run(program string, args []string, stdout, stderr io.Writer) int {
 	var notStarted *launch.NotStartedError
 	var child *launch.EndedError
 	var launched *launches.EndedError
+	var remote *launches.ExecError
 	switch {
 	case errors.As(err, &ended):
 		return ended.status
 	case errors.As(err, &launched):
 		return launched.Status() // its state was printed
+	case errors.As(err, &remote):
+		if remote.Text != "" {
+			fmt.Fprintf(stderr, "%s: %s\n", name, humanize.Error(err))
+		}
+		return remote.Status()
 	case errors.As(err, &child):
 		return child.Status()
 	case errors.As(err, &notStarted):

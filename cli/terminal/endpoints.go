@@ -136,7 +136,12 @@ func (e *Endpoints) output(standard int) *os.File {
 
 // size returns the size of the caller's terminal, or nil if it has none.
 func (e *Endpoints) size() *unix.Winsize {
-	for _, file := range []*os.File{e.standard.In, e.standard.Out, e.standard.Err} {
+	return Size(e.standard.In, e.standard.Out, e.standard.Err)
+}
+
+// Size returns the size of the first file that is a terminal, or nil if none is.
+func Size(files ...*os.File) *unix.Winsize {
+	for _, file := range files {
 		if size, err := unix.IoctlGetWinsize(int(file.Fd()), unix.TIOCGWINSZ); err == nil {
 			return size
 		}

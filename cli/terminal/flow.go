@@ -31,7 +31,7 @@ func (e *Endpoints) Start() (*Flow, error) {
 	f := &Flow{endpoints: e, resizes: make(chan os.Signal, 1), resetTerminal: func() error { return nil }}
 	for _, p := range e.pairs {
 		if p.pty && p.input != nil {
-			undo, err := setRaw(p.input)
+			undo, err := SetRaw(p.input)
 			if err != nil {
 				return nil, err
 			}

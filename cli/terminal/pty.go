@@ -24,9 +24,9 @@ func openSockets() (inner, outer *os.File, err error) {
 	return os.NewFile(uintptr(ends[0]), "socket"), os.NewFile(uintptr(ends[1]), "socket"), nil
 }
 
-// setRaw puts a terminal into raw mode and returns a function that resets it. A file that is not a
+// SetRaw puts a terminal into raw mode and returns a function that resets it. A file that is not a
 // terminal stays as it is.
-func setRaw(file *os.File) (reset func() error, err error) {
+func SetRaw(file *os.File) (reset func() error, err error) {
 	fd := int(file.Fd())
 	before, err := unix.IoctlGetTermios(fd, unix.TCGETS)
 	if err != nil {

@@ -25,7 +25,11 @@ func (s *stream) asked(ctx context.Context, ask *api.Ask) {
 	s.asks[ask.GetQuestion()] = cancel
 	go func() {
 		defer cancel()
-		s.answer(ctx, ask)
+		if ask.GetExec() != nil {
+			s.execute(ctx, ask)
+		} else {
+			s.answer(ctx, ask)
+		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.asks, ask.GetQuestion())

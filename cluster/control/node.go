@@ -131,7 +131,7 @@ func (l *Leader) lookAtLease(n *node) {
 	state := l.state(n)
 	l.setOpen(n, state == ready && !n.Cordoned && !n.Draining)
 	if state == unreachable {
-		l.questions.Silent(n.Name)
+		l.questions.EndOf(n.Name)
 	}
 	silent := l.clock.Boot() - n.renewed
 	if state == unreachable && silent > l.settings.Times.FenceAfter+l.settings.Times.Margin {

@@ -15,10 +15,10 @@ import (
 	"github.com/phos-gpu/phos/criu/hardlink"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/rootdir"
-
-	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
 // ErrOrder is returned when an order is inconsistent.
@@ -233,7 +233,7 @@ func (s *server) enter() func() error {
 	if len(s.order.Namespaces) == 0 {
 		return nil
 	}
-	return func() error { return runner.Enter(s.namespaces()) }
+	return func() error { return namespace.Enter(s.namespaces()) }
 }
 
 // namespaces returns the tree's namespaces, as files that phosd has sent.

@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -235,7 +236,7 @@ func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err 
 	go func() {
 		defer close(ended)
 		runtime.LockOSThread()
-		err := Enter(namespaces)
+		err := namespace.Enter(namespaces)
 		if err == nil {
 			err = command.Start()
 		}

@@ -17,15 +17,16 @@ import (
 
 // children are the processes of the Spec as this process's children.
 type children struct {
-	mu sync.Mutex // guards running: a pid in it is that of the process until it is reaped
-	// running has the index of each process by its pid.
+	mu sync.Mutex // guards running and execs: a pid there is that of the process until it is reaped
+	// running has the index of each process by its pid, execs the commands beside them.
 	running map[int]int
+	execs   map[int]*execution
 	// started is closed after the last process was started, or will not be.
 	started chan struct{}
 }
 
 func newChildren() *children {
-	return &children{running: map[int]int{}, started: make(chan struct{})}
+	return &children{running: map[int]int{}, execs: map[int]*execution{}, started: make(chan struct{})}
 }
 
 // begin starts all processes. It returns when the thread that does so has entered the cgroups. That
@@ -78,6 +79,8 @@ func (s *supervisor) startAll(leave func() error) {
 		s.log.Error("starting thread stays in a cgroup", "error", err)
 	}
 	close(s.children.started)
+	s.execs.starting.Lock() // until this process is as it stays
+	defer s.execs.starting.Unlock()
 	s.course.change(func(status *Status) {
 		if status.State == Starting {
 			status.State = Running
@@ -121,7 +124,9 @@ func (s *supervisor) start(process int) error {
 	}
 	s.children.mu.Lock()
 	defer s.children.mu.Unlock()
-	pid, err := s.execute(&s.order.Processes[process], theirs)
+	pid, err := s.order.Processes[process].execute(startHow{
+		files: [3]uintptr{s.null.Fd(), uintptr(theirs[0]), uintptr(theirs[1])}, group: s.group,
+	})
 	if err != nil {
 		return err
 	}
@@ -167,6 +172,11 @@ func (s *supervisor) reapAll() (found bool) {
 			delete(s.children.running, pid)
 			s.exited(process, status)
 			found = true
+		}
+		if e := s.children.execs[pid]; e != nil {
+			delete(s.children.execs, pid)
+			e.exited = status
+			close(e.reaped)
 		}
 	}
 }

@@ -79,6 +79,23 @@ func (a *Attempt) Signal(ctx context.Context, process int, signal unix.Signal) e
 	return a.order(ctx, request{Do: doSignal, Process: process, Signal: signal})
 }
 
+// Exec runs a command beside a process of the attempt, with files as its standard streams, which
+// stay open here. The error is ErrProcess if that process does not run.
+func (a *Attempt) Exec(ctx context.Context, order ExecOrder, files []*os.File) (*Exec, error) {
+	var status Status
+	if err := readJSON(a.dir, statusName, &status); err != nil {
+		return nil, err
+	}
+	if status.State == Ended {
+		return nil, ErrEnded
+	}
+	e, err := beginExec(ctx, a.dir, status.Supervisor, order, files)
+	if errors.Is(err, errNoAnswer) {
+		err = ErrEnded
+	}
+	return e, a.wrap(request{Do: doExec}, err)
+}
+
 // Remove removes the run directory. The error is that of Wait if the attempt has not ended before
 // ctx does.
 func (a *Attempt) Remove(ctx context.Context) error {

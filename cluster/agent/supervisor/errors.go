@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"errors"
+	"io/fs"
 
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
@@ -40,4 +41,5 @@ var kinds = fdpass.Kinds{
 	{Name: "fenced", Err: ErrFenced},
 	{Name: "process", Err: ErrProcess},
 	{Name: "refused", Err: ErrRefused},
+	{Name: "missing", Err: fs.ErrNotExist}, // a program
 }

@@ -11,22 +11,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/fsuid"
+	"github.com/phos-gpu/phos/internal/linux/procgroup"
 	"github.com/phos-gpu/phos/internal/words"
 )
 
 // defaultPath is where programs are looked for if a process has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// execute starts a process inside the cgroups, as its user. The error says what its owner can do.
-func (s *supervisor) execute(p *Process, output [2]int) (pid int, err error) {
+// startHow says where a process starts.
+type startHow struct {
+	// files are its standard streams.
+	files [3]uintptr
+	group *procgroup.Group
+	// terminal says that its standard input becomes its controlling terminal.
+	terminal bool
+}
+
+// execute starts a process inside a cgroup, as its user. The error says what its owner can do.
+func (p *Process) execute(how startHow) (pid int, err error) {
 	attributes := &syscall.ProcAttr{
 		Dir: p.Directory, Env: p.Environment,
-		Files: []uintptr{s.null.Fd(), uintptr(output[0]), uintptr(output[1])},
+		Files: how.files[:],
 		Sys: &syscall.SysProcAttr{
 			Setsid:      true,
+			Setctty:     how.terminal,
 			Credential:  &syscall.Credential{Uid: p.UID, Gid: p.GID, Groups: p.Groups},
 			Pdeathsig:   syscall.SIGKILL,
-			UseCgroupFD: true, CgroupFD: s.group.FD(),
+			UseCgroupFD: true, CgroupFD: how.group.FD(),
 		},
 	}
 	var first error

@@ -58,6 +58,9 @@ func setPriority(nice int) error {
 	return err
 }
 
+// neverKilled is the score of a process that the kernel does not kill.
+const neverKilled = -1000
+
 // setOOMScore sets how likely the kernel kills this process when the machine has no memory left.
 func setOOMScore(score int) error {
 	return os.WriteFile("/proc/self/oom_score_adj", []byte(strconv.Itoa(score)), 0)
@@ -67,8 +70,7 @@ func setOOMScore(score int) error {
 // memory left and a disk does not answer. Only pages that it has used stay; a rehearsal of the
 // fence has used those that a kill needs.
 func protect(log *slog.Logger) {
-	const never = -1000
-	if err := setOOMScore(never); err != nil {
+	if err := setOOMScore(neverKilled); err != nil {
 		log.Warn("OOM score not lowered", "error", err)
 	}
 	if err := unix.Mlockall(unix.MCL_CURRENT | unix.MCL_FUTURE | unix.MCL_ONFAULT); err != nil {

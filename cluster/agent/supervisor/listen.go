@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
 	"net"
 	"os"
 	"time"
@@ -51,11 +50,16 @@ func (s *supervisor) serve(conn *net.UnixConn) {
 	}
 	_ = conn.SetReadDeadline(time.Now().Add(requestTime)) // fails only if it is closed
 	var r request
-	const most = 64 << 10
-	if err := json.NewDecoder(io.LimitReader(conn, most)).Decode(&r); err != nil {
+	with := newCarrier(conn)
+	defer with.close()
+	if err := with.decode(&r); err != nil {
 		return
 	}
 	_ = conn.SetReadDeadline(time.Time{})
+	if r.Do == doExec && r.Exec != nil {
+		s.serveExec(with, *r.Exec)
+		return
+	}
 	status, err := s.answer(conn, r)
 	// If the agent is gone, it asks again.
 	_ = json.NewEncoder(conn).Encode(reply{Outcome: kinds.Outcome(err), Status: status})

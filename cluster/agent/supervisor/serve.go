@@ -37,6 +37,7 @@ type supervisor struct {
 	course   *course
 	children *children
 	grace    *grace
+	execs    *execs
 
 	// killing is set before this process sends SIGKILL, by a goroutine that then calls end.
 	killing atomic.Bool
@@ -58,7 +59,7 @@ func Main(arguments []string) int {
 	becomeSupervisor(log)
 	ready := os.NewFile(readyFD, "ready")
 	s := &supervisor{
-		dir: *dir, locked: os.NewFile(lockFD, *dir), log: log, children: newChildren(), grace: newGrace(),
+		dir: *dir, locked: os.NewFile(lockFD, *dir), log: log, children: newChildren(), grace: newGrace(), execs: newExecs(),
 		recorded: make(chan struct{}), published: make(chan struct{}), done: make(chan struct{}),
 	}
 	err := s.prepare()

@@ -25,8 +25,10 @@ type Question struct {
 	Number uint64
 	node   string
 	parts  chan *api.AnswerPart
-	done   chan struct{} // closed when the answer is complete
-	err    error         // why it is not complete; set before done is closed
+	// carriers has the stream that answers in both directions, if the question needs one.
+	carriers chan api.Agents_ExecServer
+	done     chan struct{} // closed when the answer is complete
+	err      error         // why it is not complete; set before done is closed
 }
 
 // NewQuestions returns no questions.
@@ -40,7 +42,10 @@ func (a *Questions) Add(node string) (*Question, error) {
 		return nil, a.ended
 	}
 	a.last++
-	q := &Question{Number: a.last, node: node, parts: make(chan *api.AnswerPart, 16), done: make(chan struct{})}
+	q := &Question{
+		Number: a.last, node: node, parts: make(chan *api.AnswerPart, 16), done: make(chan struct{}),
+		carriers: make(chan api.Agents_ExecServer, 1),
+	}
 	a.open[q.Number] = q
 	return q, nil
 }
@@ -71,8 +76,8 @@ func (a *Questions) finish(q *Question, err error) {
 	}
 }
 
-// EndOf ends all questions to a node, because its agent is no longer connected. It may have begun
-// no answer to them yet.
+// EndOf ends all questions to a node that is not connected, or that does not renew its lease. It may
+// have begun no answer to them yet.
 func (a *Questions) EndOf(node string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -90,17 +95,6 @@ func (a *Questions) End(err error) {
 	a.ended = err
 	for _, q := range a.open {
 		a.finish(q, err)
-	}
-}
-
-// Silent ends the questions to a node that does not answer.
-func (a *Questions) Silent(node string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	for _, q := range a.open {
-		if q.node == node {
-			a.finish(q, ErrNodeSilent)
-		}
 	}
 }
 

@@ -280,3 +280,36 @@ func TestRehearse(t *testing.T) {
 	}
 	_ = command.Wait()
 }
+
+// TestChild: what is in a child belongs to the group, and can be killed alone.
+func TestChild(t *testing.T) {
+	g := create(t, Limits{Pids: 300})
+	run(t, g, "echo ready; sleep 1000")
+	child, err := g.Child("exec.1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := g.Child("exec.1"); !errors.Is(err, ErrExists) {
+		t.Errorf("made again: %v", err)
+	}
+	for _, name := range []string{"", "a/b", "..", "cgroup.procs"} {
+		if _, err := g.Child(name); !errors.Is(err, ErrPath) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	command := run(t, child, "trap '' TERM; echo ready; sleep 1000")
+	all, err := g.Processes()
+	if err != nil || !slices.Contains(all, command.Process.Pid) {
+		t.Errorf("processes %v lack %d: %v", all, command.Process.Pid, err)
+	}
+	ctx := patient(t)
+	if err := errors.Join(child.KillAll(ctx), child.Remove(ctx), child.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if err := command.Wait(); err == nil {
+		t.Error("the child's process has succeeded")
+	}
+	if empty, err := g.Empty(); empty || err != nil {
+		t.Errorf("the group is empty: %v, %v", empty, err)
+	}
+}
