@@ -54,6 +54,7 @@ var repeatable = map[string]bool{
 	Launches_Watch_FullMethodName: true, Launches_Logs_FullMethodName: true, Launches_Events_FullMethodName: true,
 	Launches_FindCode_FullMethodName: true,
 	Cluster_Status_FullMethodName:    true, Cluster_ListNodes_FullMethodName: true, Cluster_ListUsers_FullMethodName: true,
+	Cluster_ListQuotas_FullMethodName: true, Cluster_SetQuota_FullMethodName: true,
 }
 
 // mayRepeat reports whether a request does no harm if it is carried out twice.

@@ -43,11 +43,9 @@ func (l *Leader) create(s Submission) (created []*entry, err error) {
 	if err := l.resolveAfter(&s); err != nil {
 		return nil, err
 	}
-	specs := s.Spec.Expand()
-	for _, spec := range specs {
-		if err := l.feasible(spec); err != nil {
-			return nil, err
-		}
+	specs, err := l.admissible(s)
+	if err != nil {
+		return nil, err
 	}
 	for _, spec := range specs {
 		e := l.newEntry(s, spec)
@@ -60,11 +58,23 @@ func (l *Leader) create(s Submission) (created []*entry, err error) {
 		l.latest++
 		e.Number = l.latest
 		l.keep(e)
+		delete(l.quotas.uploads[e.Owner], e.Code.Hash) // it counts by the launch
 		l.event(e, string(e.State.Phase), "submitted by "+e.By)
 		l.lookAtDependencies(e)
 		l.syncParts(e)
 	}
 	return created, nil
+}
+
+// admissible returns the launches that a submission means. The error says why they cannot be.
+func (l *Leader) admissible(s Submission) ([]launch.Spec, error) {
+	specs := s.Spec.Expand()
+	for _, spec := range specs {
+		if err := l.feasible(spec); err != nil {
+			return nil, err
+		}
+	}
+	return specs, l.checkQuota(s, specs)
 }
 
 // newEntry returns a launch that is not numbered yet.

@@ -37,6 +37,7 @@ type Leader struct {
 	queues     []*queue
 	watchers   map[Watcher]struct{}
 	questions  *session.Questions
+	quotas     quotas
 
 	changedLaunches map[*entry]struct{}
 	changedNodes    map[*node]struct{}
@@ -124,6 +125,7 @@ func (l *Leader) batch(ctx context.Context) error {
 
 // tellSchedulers passes on what the turns have posted.
 func (l *Leader) tellSchedulers() {
+	l.admitHeld()
 	l.publishTable()
 	for _, q := range l.queues {
 		q.flush()

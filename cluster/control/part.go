@@ -101,6 +101,7 @@ func (l *Leader) shrinkParts(e *entry) {
 			l.drop(e, number)
 		case len(left) < len(p.assigned):
 			p.queue.shrink(p, left)
+			l.quotas.stale = true
 		}
 	}
 }
@@ -112,13 +113,20 @@ func (l *Leader) submit(e *entry, number int, replicas []int) {
 		e.parts = map[int]*part{}
 	}
 	e.parts[number] = p
-	p.queue.submit(p)
+	if !l.hold(p) {
+		p.queue.submit(p)
+	}
 }
 
 // drop takes a job away from the scheduler.
 func (l *Leader) drop(e *entry, number int) {
 	p := e.parts[number]
 	delete(e.parts, number)
+	l.quotas.stale = true
+	if _, held := l.quotas.held[p]; held {
+		delete(l.quotas.held, p)
+		return
+	}
 	p.queue.drop(p)
 }
 

@@ -42,6 +42,9 @@ func (l *Leader) load(ctx context.Context) error {
 		}
 		l.keep(&entry{Launch: read, revision: object.Revision})
 	}
+	if err := l.loadQuotas(ctx); err != nil {
+		return err
+	}
 	return l.startQueues()
 }
 
@@ -76,6 +79,12 @@ const retryAfter = 200 * time.Millisecond
 // stop to lead: then the next leader goes on from what is in the store.
 func (l *Leader) write(ctx context.Context) error {
 	l.removeForgotten(ctx)
+	if l.quotas.changed {
+		if err := l.put(ctx, record.QuotasKey, l.quotas.Encode(), &l.quotas.revision); err != nil {
+			return err
+		}
+		l.quotas.changed = false
+	}
 	if len(l.changedLaunches) == 0 && len(l.changedNodes) == 0 {
 		return nil
 	}

@@ -42,8 +42,12 @@ func (t Turn) Launches() iter.Seq[*record.Launch] {
 	}
 }
 
-// Feasible returns an error if the cluster could not run a launch even if it were empty.
-func (t Turn) Feasible(spec launch.Spec) error { return t.leader.feasible(spec) }
+// Feasible returns an error if the cluster could not run a launch even if it were empty, or if it
+// is more than the quota of its account allows.
+func (t Turn) Feasible(s Submission) error {
+	_, err := t.leader.admissible(s)
+	return err
+}
 
 // Create queues a launch, or one for each combination of an array's parameters.
 func (t Turn) Create(s Submission) (created []*record.Launch, err error) {
@@ -69,7 +73,9 @@ func (t Turn) Reasons(of *record.Launch) (reasons []string, ask func(context.Con
 	e := t.leader.launches[of.ID]
 	reasons = t.leader.reasons(e)
 	for _, p := range e.parts {
-		if p.assigned == nil {
+		if _, held := t.leader.quotas.held[p]; held {
+			reasons = append(reasons, t.leader.heldReason(p))
+		} else if p.assigned == nil {
 			reasons = append(reasons, t.leader.blockers(p)...)
 			id, q := p.id, p.queue
 			ask = func(ctx context.Context, reply *api.WhyReply) error { return q.explain(ctx, id, reply) }

@@ -113,22 +113,26 @@ func (w *world) turn(do func(l *Leader)) {
 // launch submits a launch.
 func (w *world) launch(spec launch.Spec) string {
 	w.Helper()
-	checked, err := spec.Check()
+	id, err := w.submit(spec, Submission{Owner: "ada", By: "ada"})
 	if err != nil {
 		w.Fatal(err)
 	}
-	var id string
-	err = w.leader.ask(w.Context(), func() error {
-		created, err := w.leader.create(Submission{Spec: checked, Owner: "ada", By: "ada"})
+	return id
+}
+
+// submit submits a launch, which may be refused.
+func (w *world) submit(spec launch.Spec, as Submission) (id string, err error) {
+	w.Helper()
+	if as.Spec, err = spec.Check(); err != nil {
+		w.Fatal(err)
+	}
+	return id, w.leader.ask(w.Context(), func() error {
+		created, err := w.leader.create(as)
 		if err == nil {
 			id = created[0].ID
 		}
 		return err
 	})
-	if err != nil {
-		w.Fatal(err)
-	}
-	return id
 }
 
 // await waits until a launch is in a phase.

@@ -69,6 +69,35 @@ func someNode() *Node {
 	return n
 }
 
+// someQuotas returns quotas with all fields set.
+func someQuotas() Quotas {
+	limit := func(l Limit) *Limit { return &l }
+	return Quotas{
+		Default:  Quota{GPUs: limit(4), Launches: limit(20), CodeBytes: limit(1 << 30)},
+		Accounts: map[string]Quota{"ada": {GPUs: limit(8), Launches: limit(NoLimit)}, "bob": {GPUs: limit(0)}},
+	}
+}
+
+// TestQuotas: an account has its own limits, and the default's where it has none.
+func TestQuotas(t *testing.T) {
+	quotas := someQuotas()
+	for account, want := range map[string][3]int64{"ada": {8, -1, 1 << 30}, "bob": {0, 20, 1 << 30}, "eve": {4, 20, 1 << 30}} {
+		got := quotas.Of(account)
+		for i, limit := range []*Limit{got.GPUs, got.Launches, got.CodeBytes} {
+			if want[i] < 0 && limit != nil || want[i] >= 0 && (limit == nil || int64(*limit) != want[i]) {
+				t.Errorf("limit %d of %s is %v, want %d", i, account, limit, want[i])
+			}
+			if limit.Exceeded(uint64(max(want[i], 0))) || limit.Exceeded(uint64(max(want[i], 0)+1)) != (want[i] >= 0) {
+				t.Errorf("limit %d of %s is exceeded by other amounts than those above %d", i, account, want[i])
+			}
+		}
+	}
+	damaged := strings.Replace(string(quotas.Encode()), `"gpus":8`, `"gpus":-2`, 1)
+	if _, err := DecodeQuotas([]byte(damaged)); !errors.Is(err, ErrDamaged) {
+		t.Errorf("a negative limit: %v", err)
+	}
+}
+
 // TestFormat: records are written as the files of the newest version say, and those of all versions
 // are read.
 func TestFormat(t *testing.T) {
@@ -78,6 +107,11 @@ func TestFormat(t *testing.T) {
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
 	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
 	golden.Check(t, "testdata/controller.v1.json", controller.Encode())
+	quotas := someQuotas()
+	golden.Check(t, "testdata/quotas.v1.json", quotas.Encode())
+	if got, err := DecodeQuotas(quotas.Encode()); err != nil || !reflect.DeepEqual(got, quotas) {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	if got, err := DecodeController(controller.Encode()); err != nil || got != controller {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -149,5 +183,6 @@ func FuzzDecode(f *testing.F) {
 		_, _ = DecodeNode(text)
 		_, _ = DecodeCluster(text)
 		_, _ = DecodeController(text)
+		_, _ = DecodeQuotas(text)
 	})
 }

@@ -80,7 +80,7 @@ otherwise they would run twice.
     phos node token --valid 10m --uses 1`,
 			Setup: tokenVerb,
 		},
-	}, userVerbs()...)
+	}, append(userVerbs(), quotaVerbs()...)...)
 }
 
 // use connects to the cluster for one verb.

@@ -5,6 +5,7 @@ import (
 	"encoding/hex"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/record"
 )
@@ -42,27 +43,55 @@ func (s *launches) SendCode(stream api.Launches_SendCodeServer) error {
 	if err != nil {
 		return err
 	}
-	ref, err := s.receiveCode(stream)
-	if err == nil && !copied {
-		err = s.code.Spread(stream.Context(), ref)
+	first, err := firstOf(stream.Recv)
+	if err != nil {
+		return err
+	}
+	if copied {
+		err = s.receiveCode(stream, first)
+	} else {
+		err = s.receiveFor(stream, first)
 	}
 	if err != nil {
 		return err
 	}
-	return stream.SendAndClose(ref)
+	return stream.SendAndClose(first.GetRef())
 }
 
-// receiveCode keeps what a stream sends, and returns its name.
-func (s *launches) receiveCode(stream api.Launches_SendCodeServer) (*api.CodeRef, error) {
-	first, err := firstOf(stream.Recv)
+// receiveFor keeps what a user sends on most controllers, within the quota of the account.
+func (s *launches) receiveFor(stream api.Launches_SendCodeServer, first *api.CodePart) error {
+	ctx, code, noted := stream.Context(), codeOf(first.GetRef()), false
+	caller, leader, err := s.asked(ctx)
 	if err != nil {
-		return nil, err
+		return err
 	}
+	err = leader.Ask(ctx, func(t control.Turn) (err error) {
+		noted, err = t.AdmitCode(caller.Account, code)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	if err = s.receiveCode(stream, first); err == nil {
+		err = s.code.Spread(ctx, first.GetRef())
+	}
+	if err != nil && noted {
+		// If this fails, the controller leads no longer, and the next one knows nothing of the code.
+		_ = leader.Ask(context.WithoutCancel(ctx), func(t control.Turn) error {
+			t.ForgetCode(caller.Account, code)
+			return nil
+		})
+	}
+	return err
+}
+
+// receiveCode keeps what a stream sends.
+func (s *launches) receiveCode(stream api.Launches_SendCodeServer, first *api.CodePart) error {
 	ref := first.GetRef()
 	if ref == nil {
-		return nil, api.Invalid("the first part of code does not name its hash")
+		return api.Invalid("the first part of code does not name its hash")
 	}
-	return ref, s.code.Receive(ref, func() (part *api.CodePart, err error) {
+	return s.code.Receive(ref, func() (part *api.CodePart, err error) {
 		if first != nil { // it may have content, too
 			part, first = first, nil
 			return part, nil

@@ -66,7 +66,7 @@ func create(ctx context.Context, leader *control.Leader, s control.Submission, d
 			}
 		}
 		if dry {
-			return t.Feasible(s.Spec)
+			return t.Feasible(s)
 		}
 		created, err := t.Create(s)
 		reply.Launches = launchViews(created)

@@ -105,6 +105,7 @@ var translations = []struct{ from, to error }{
 	{launch.ErrRefused, api.ErrRefused},
 	{control.ErrNoLaunch, api.ErrNotFound},
 	{control.ErrNeverFits, api.ErrRefused},
+	{control.ErrOverQuota, api.ErrRefused},
 	{control.ErrTooLarge, api.ErrTooLarge},
 	{control.ErrNodeUnknown, api.ErrNotPermitted},
 	{control.ErrNotLeading, api.ErrUnavailable},
