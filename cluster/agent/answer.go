@@ -47,7 +47,11 @@ func (s *stream) answer(ctx context.Context, ask *api.Ask) {
 		return
 	}
 	b := &batch{number: ask.GetQuestion(), send: parts.Send}
-	err = s.agent.readLog(ctx, ask.GetLogs(), b)
+	if ask.GetUsage() != nil {
+		err = s.agent.sendUsage(ctx, ask.GetUsage(), b)
+	} else {
+		err = s.agent.readLog(ctx, ask.GetLogs(), b)
+	}
 	last := &api.AnswerPart{Question: ask.GetQuestion()}
 	if err != nil {
 		last.Error = err.Error()

@@ -14,7 +14,7 @@ import (
 	"github.com/phos-gpu/phos/tests/hosts"
 )
 
-// sitting is a phos exec -it with a user at its terminal.
+// sitting is a command with a user at its terminal.
 type sitting struct {
 	*hosts.Command
 	t       *testing.T
@@ -28,18 +28,24 @@ type sitting struct {
 // sit starts phos exec -it at a terminal of 33 rows and 101 columns.
 func (e *subject) sit(command ...string) *sitting {
 	e.Helper()
-	slave, master, err := pty.Open(33, 101)
+	return sitAt(e.T, 33, 101, e.exec(append([]string{"-it", e.far, "--"}, command...)...))
+}
+
+// sitAt starts a command at a terminal.
+func sitAt(t *testing.T, rows, columns uint16, command *hosts.Command) *sitting {
+	t.Helper()
+	slave, master, err := pty.Open(rows, columns)
 	if err != nil {
-		e.Fatal(err)
+		t.Fatal(err)
 	}
-	e.Cleanup(func() { _, _ = slave.Close(), master.Close() })
-	s := &sitting{Command: e.exec(append([]string{"-it", e.far, "--"}, command...)...), t: e.T, keys: master, inner: slave}
+	t.Cleanup(func() { _, _ = slave.Close(), master.Close() })
+	s := &sitting{Command: command, t: t, keys: master, inner: slave}
 	s.before = s.mode()
 	s.Stdin, s.Stdout, s.Stderr = slave, slave, slave
 	s.SysProcAttr.Setctty = true
 	s.Env = append(s.Env, "TERM=vt100")
 	if err := s.Start(); err != nil {
-		e.Fatal(err)
+		t.Fatal(err)
 	}
 	go func() {
 		buffer := make([]byte, 4096)

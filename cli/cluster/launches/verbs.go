@@ -69,7 +69,7 @@ Below them are the last images: where, which generation, when, and how long the 
     phos show 42 --json | jq '.replicas[].node'` + "\n" + naming,
 			Setup: showVerb,
 		},
-		stopVerb(), suspendVerb(), resumeVerb(), rerunVerb(), execVerb(),
+		stopVerb(), suspendVerb(), resumeVerb(), rerunVerb(), execVerb(), topVerb(),
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strconv"
 	"strings"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -24,6 +25,8 @@ type Stat struct {
 	// Foreground is the foreground process group of the controlling terminal.
 	Foreground int
 	Threads    int
+	// CPU is the time that its threads have computed, and the children for which it has waited.
+	CPU time.Duration
 }
 
 // Zombie reports whether the process has ended but was not reaped.
@@ -68,9 +71,13 @@ const (
 	fieldSession    = 3
 	fieldTerminal   = 4
 	fieldForeground = 5
+	fieldUser       = 11 // and three more
 	fieldThreads    = 17
 	fieldStart      = 19
 )
+
+// tick is the unit of times in /proc/PID/stat, on every machine.
+const tick = 10 * time.Millisecond
 
 func parseStat(text []byte) (*Stat, error) {
 	// The name is in parentheses and may contain parentheses itself.
@@ -91,9 +98,13 @@ func parseStat(text []byte) (*Stat, error) {
 		// Some fields are unsigned 64 bits wide; none of those is used.
 		numbers[i], _ = strconv.ParseInt(fields[i], 10, 64)
 	}
+	var cpu int64
+	for _, each := range numbers[fieldUser : fieldUser+4] {
+		cpu += each
+	}
 	return &Stat{
-		Identity: Identity{StartTicks: ticks},
-		State:    fields[0][0], Parent: int(numbers[fieldParent]), Group: int(numbers[fieldGroup]),
+		Identity: Identity{StartTicks: ticks}, CPU: time.Duration(cpu) * tick,
+		State: fields[0][0], Parent: int(numbers[fieldParent]), Group: int(numbers[fieldGroup]),
 		Session: int(numbers[fieldSession]), Terminal: uint64(uint32(numbers[fieldTerminal])),
 		Foreground: int(numbers[fieldForeground]), Threads: int(numbers[fieldThreads]),
 	}, nil

@@ -8,14 +8,17 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -311,5 +314,69 @@ func TestChild(t *testing.T) {
 	}
 	if empty, err := g.Empty(); empty || err != nil {
 		t.Errorf("the group is empty: %v, %v", empty, err)
+	}
+}
+
+// TestUsage: a group has computed as long as its process says, and has its memory.
+func TestUsage(t *testing.T) {
+	const size = 64 << 20
+	for name, limits := range map[string]Limits{"counted": {MemoryBytes: 8 * size, Pids: 10}, "not counted": {Pids: 10}} {
+		t.Run(name, func(t *testing.T) {
+			g := create(t, limits)
+			command := exec.Command("awk", "-v", fmt.Sprint("size=", size), `BEGIN {
+				while (length(text) < size) text = text "0123456789abcdef" text
+				for (i = 0; i < 3000000; i++) sum += i
+				print "ready"; fflush(); getline }`)
+			command.SysProcAttr = &syscall.SysProcAttr{UseCgroupFD: true, CgroupFD: g.FD()}
+			leave := enter(t, g)
+			out, err := command.StdoutPipe()
+			if _, pipeErr := command.StdinPipe(); err == nil {
+				err = pipeErr
+			}
+			if err == nil {
+				err = command.Start()
+			}
+			leave()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n, err := out.Read(make([]byte, 6)); n != 6 {
+				t.Fatal(err)
+			}
+			stat, err := proc.ReadStat(command.Process.Pid)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := g.Usage()
+			if err != nil {
+				t.Fatal(err)
+			}
+			const precision = 50 * time.Millisecond // of ticks, and of what it computes meanwhile
+			if got.CPU < stat.CPU-precision || got.CPU > stat.CPU+precision || stat.CPU == 0 {
+				t.Errorf("the group has computed for %v, its process for %v", got.CPU, stat.CPU)
+			}
+			if !got.NoMemory && (got.MemoryBytes < size || got.MemoryBytes > 8*size) {
+				t.Errorf("the group has %d bytes, and its process at least %d", got.MemoryBytes, size)
+			}
+			if got.NoMemory && limits.MemoryBytes > 0 {
+				t.Error("memory that is limited is not counted")
+			}
+		})
+	}
+}
+
+// enter moves the test's thread into a group, until leave is called.
+func enter(t *testing.T, g *Group) (leave func()) {
+	t.Helper()
+	runtime.LockOSThread()
+	back, err := g.Enter()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return func() {
+		if err := back(); err != nil {
+			t.Error(err)
+		}
+		runtime.UnlockOSThread()
 	}
 }
