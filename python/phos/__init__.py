@@ -19,7 +19,7 @@ from .client import Client
 from .errors import (
     AuthenticationError, InvalidLaunchError, NoClusterError, NotFoundError, PhosError, SchedulingError, UnavailableError,
 )
-from .launch import GPU, Event, Exit, Launch, LaunchDetails, LaunchStatus, LogLine, Node, Replica, Why
+from .launch import GPU, Event, Exit, Launch, LaunchDetails, LaunchStatus, LogLine, Node, ProcessUsage, Replica, Why
 from .model import (
     Checkpoint, CreateLaunchRequest, GitRepo, Job, LocalDir, OnReplicaFailureOtherReplicasAreStopped,
     OnReplicaFailureOtherReplicasContinue, Process, QueueingBehaviour, Resources,
@@ -31,6 +31,6 @@ __all__ = [
     "GPU", "AuthenticationError", "Checkpoint", "Client", "CreateLaunchRequest", "Event", "Exit", "GitRepo",
     "InvalidLaunchError", "Job", "Launch", "LaunchDetails", "LaunchStatus", "LocalDir", "LogLine", "NoClusterError",
     "Node", "NotFoundError", "OnReplicaFailureOtherReplicasAreStopped", "OnReplicaFailureOtherReplicasContinue",
-    "PhosError", "Process", "QueueingBehaviour", "Replica", "Resources", "SchedulingError", "UnavailableError", "Why",
-    "inside",
+    "PhosError", "Process", "ProcessUsage", "QueueingBehaviour", "Replica", "Resources", "SchedulingError",
+    "UnavailableError", "Why", "inside",
 ]

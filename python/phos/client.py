@@ -14,7 +14,8 @@ from .connection import PATIENCE, Connection, Endpoints, check_address, find
 from .describe import describe
 from .errors import PhosError, SchedulingError, UnavailableError
 from .launch import (
-    Event, Launch, LaunchDetails, LogLine, Node, Why, read_event, read_launch, read_lines, read_node,
+    Event, Launch, LaunchDetails, LogLine, Node, ProcessUsage, Why, read_event, read_launch, read_lines, read_node,
+    read_usage,
 )
 from .model import CreateLaunchRequest, LocalDir
 
@@ -172,6 +173,10 @@ class Client:
         """Says why a launch waits."""
         reply = self._connection.call("Launches/Why", {"id": str(launch_id)})
         return Why(read_launch(reply["launch"]), tuple(reply["reasons"]), int(reply["estimate_unix_ms"]))
+
+    def usage(self, what: str | int = "") -> list[ProcessUsage]:
+        """Returns what processes that run use now: of a launch, of some of its processes, or of all launches."""
+        return [read_usage(each) for each in self._connection.call("Launches/Usage", {"what": str(what)})["processes"]]
 
     # ---- the cluster
 

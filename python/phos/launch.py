@@ -154,6 +154,28 @@ class Why:
 
 
 @dataclass(frozen=True)
+class ProcessUsage:
+    """What a process with its children uses. What is not known is None.
+
+    ``cpu_ns`` is the time that it has computed, at the time ``at_ns`` of its node's clock.
+    """
+
+    launch: str
+    job: str
+    replica: int
+    process: int
+    node: str
+    phase: str
+    restarts: int
+    gpus: tuple[int, ...]
+    cpu_ns: int | None
+    at_ns: int | None
+    memory_bytes: int | None
+    gpu_bytes: int | None
+    gpu_busy_percent: int | None
+
+
+@dataclass(frozen=True)
 class GPU:
     """A GPU of a node. ``launch`` has it; ``foreign`` processes use it; ``bad`` says why it cannot be used."""
 
@@ -225,6 +247,18 @@ def read_lines(j: Json) -> list[LogLine]:
     if j["notice"]:
         lines.append(LogLine(0, "", 0, 0, True, f"phos: {j['notice']}"))
     return lines
+
+
+def read_usage(j: Json) -> ProcessUsage:
+    """Reads what a process uses."""
+    def known(name: str) -> int | None:
+        return None if j.get(name) is None else int(j[name])
+
+    return ProcessUsage(
+        launch=j["launch"], job=j["job"], replica=j["replica"], process=j["process"], node=j["node"], phase=j["phase"],
+        restarts=j["restarts"], gpus=tuple(j["gpus"]), cpu_ns=known("cpu_ns"), at_ns=known("at_ns"),
+        memory_bytes=known("memory_bytes"), gpu_bytes=known("gpu_bytes"), gpu_busy_percent=known("gpu_busy_percent"),
+    )
 
 
 def read_event(j: Json) -> Event:

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"bytes"
+	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/hosts"
 )
@@ -327,4 +329,56 @@ func TestExecRestored(t *testing.T) {
 	}
 	s.continues(id, 2)
 	s.finish(id, dir)
+}
+
+// TestExecProtocol: a client that does not keep to the protocol is refused, or ends its own command
+// and nothing else.
+func TestExecProtocol(t *testing.T) {
+	e := newSubject(t, "exec sleep 1000")
+	start := func(command ...string) *api.ExecRequest {
+		of := &api.ExecStart{What: e.far}
+		for _, word := range command {
+			of.Command = append(of.Command, []byte(word))
+		}
+		return &api.ExecRequest{Message: &api.ExecRequest_Start{Start: of}}
+	}
+	input := func(bytes int) *api.ExecRequest {
+		return &api.ExecRequest{Message: &api.ExecRequest_Input{Input: make([]byte, bytes)}}
+	}
+	signal := &api.ExecRequest{Message: &api.ExecRequest_Signal{Signal: -1 << 31}}
+	size := &api.ExecRequest{Message: &api.ExecRequest_Size{Size: &api.WindowSize{Rows: 1 << 31}}}
+	for name, each := range map[string]struct {
+		requests []*api.ExecRequest
+		want     error
+		end      *api.ExecEnd
+	}{
+		"no start":    {[]*api.ExecRequest{input(1)}, api.ErrInvalid, nil},
+		"two starts":  {[]*api.ExecRequest{start("sleep", "1000"), start("sleep", "1000")}, api.ErrInvalid, nil},
+		"no command":  {[]*api.ExecRequest{start()}, api.ErrInvalid, nil},
+		"NUL":         {[]*api.ExecRequest{start("a\x00b")}, nil, &api.ExecEnd{Code: 126}},
+		"too much":    {[]*api.ExecRequest{start("sleep", "1000"), input(3 << 20)}, nil, &api.ExecEnd{Signal: 9}},
+		"odd numbers": {[]*api.ExecRequest{start("sh", "-c", "sleep 0.1; exit 5"), signal, size}, nil, &api.ExecEnd{Code: 5}},
+	} {
+		ctx, cancel := context.WithCancel(t.Context())
+		stream, err := e.launches.Exec(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, request := range each.requests {
+			_ = stream.Send(request) // Recv has the reason
+		}
+		var end *api.ExecEnd
+		for err == nil && end == nil {
+			var reply *api.ExecReply
+			reply, err = stream.Recv()
+			end = reply.GetEnd()
+		}
+		if !errors.Is(api.FromStatus(err), each.want) || end.GetCode() != each.end.GetCode() || end.GetSignal() != each.end.GetSignal() {
+			t.Errorf("%s: %v, %v; want %v, %v", name, end, err, each.end, each.want)
+		}
+		cancel()
+	}
+	if got := e.said(nil, e.far, "true"); got != (answer{}) {
+		t.Errorf("afterwards: %+v", got)
+	}
 }

@@ -50,6 +50,9 @@ def is_busy(client):
     node = client.list_nodes()[0]
     assert [gpu.launch for gpu in node.gpus] == [holder.id] * 2, node
     assert [each.name for each in client.list_launches(ended=False)] == ["waiting", "holder"]
+    used, = client.usage()
+    assert (used.launch, used.job, used.node, used.gpus) == (holder.id, "train", "node1", (0, 1)), used
+    assert client.usage(f"{holder.id}/train.0.0")[0].gpu_busy_percent is None and not client.usage(waiting.id)
     client.stop_launch(waiting.id)
     client.stop_launch(holder.id)
     for launch in (waiting, holder):
