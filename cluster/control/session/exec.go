@@ -74,8 +74,16 @@ func (q *Question) Relay(user api.Launches_ExecServer, node api.Agents_ExecServe
 	case err := <-failed:
 		return err
 	case <-q.done:
+		if errors.Is(q.err, ErrNodeSilent) {
+			return q.lost()
+		}
 		return q.err
 	}
+}
+
+// lost says what has become of a command whose agent is gone.
+func (q *Question) lost() error {
+	return fmt.Errorf("node %s: %w: its agent is gone, and what it ran for phos exec was killed", q.node, ErrNodeSilent)
 }
 
 // relayReplies passes on what comes from a command, until its end.
@@ -83,7 +91,7 @@ func (q *Question) relayReplies(user api.Launches_ExecServer, node api.Agents_Ex
 	for {
 		reply, err := node.Recv()
 		if err != nil {
-			return fmt.Errorf("node %s: %w: its agent is gone, and what it ran for phos exec was killed", q.node, ErrNodeSilent)
+			return q.lost()
 		}
 		if reply.GetStarted() != nil {
 			reply = &api.ExecReply{Message: &api.ExecReply_Started{Started: begun}}
