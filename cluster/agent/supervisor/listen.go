@@ -79,6 +79,7 @@ func (s *supervisor) answer(conn *net.UnixConn, r request) (*Status, error) {
 		return nil, s.killNow(Killed, "killed")
 	case doSignal:
 		return nil, s.children.signal(r.Process, r.Signal)
+	case doExec: // without an order; serveExec does the others
 	}
 	return nil, fmt.Errorf("%w: %.20q; this supervisor is of version %d", ErrRefused, r.Do, version)
 }
