@@ -17,8 +17,10 @@
 //	discard.go    what launches have left
 //	inventory.go  what the node has for launches
 //	answer.go     logs, for people
+//	exec.go       commands beside processes, for people
+//	usage.go      what processes use, for people
 //
-// Locks: attempts.mu before attempt.mu.
+// Locks: attempts.mu before attempt.mu. execution.sending is a leaf.
 //
 // Tested by tests/cluster. Read agent.go.
 package agent

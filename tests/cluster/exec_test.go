@@ -118,7 +118,7 @@ func TestExec(t *testing.T) {
 	var want string
 	harness.Eventually(t, "the process says where it is", func() bool {
 		want = e.logs(e.far)
-		return strings.Contains(want, e.host.Name)
+		return strings.HasSuffix(want, "\n"+e.host.Name+"\n")
 	})
 	if got := e.said(nil, e.far, "--", "sh", "-c", place); got != (answer{out: want}) {
 		t.Errorf("the command has %+v\nand its process\n%s", got, want)

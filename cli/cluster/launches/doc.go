@@ -1,5 +1,6 @@
 // Package launches has the verbs about launches that exist: logs, why, events, wait, show, stop,
-// suspend, resume and rerun. Each only asks the cluster and prints; cli/cluster/view formats.
+// suspend, resume, rerun, exec and top. Each only asks the cluster and prints; cli/cluster/view
+// formats.
 //
-// Read verbs.go first. Tested by cli/pos_cli.
+// Read verbs.go first. Tested by cli/pos_cli and tests/cluster.
 package launches

@@ -21,12 +21,15 @@
 // kernel kills the processes of a supervisor that is killed, but not what they have left behind:
 // without an agent that adopts it, that has no deadline.
 //
+// A supervisor also starts commands beside its processes (exec.go). Such a command lives no longer
+// than the connection by which the agent has asked for it.
+//
 // A supervisor is the agent's own program, started again with the argument Role; its main function
 // calls Main then. The package knows nothing of networks, stores and other nodes. Read spec.go
 // first, then client.go for the agent's side and serve.go for the supervisor's.
 //
 // # Locking
 //
-// In a supervisor, the lock of children is taken before that of attempt. Those of fence and output
-// are leaves: no other of this package is taken under them.
+// In a supervisor, the lock of execs is taken before that of children, and that before the one of
+// course. Those of fence and output are leaves: no other of this package is taken under them.
 package supervisor

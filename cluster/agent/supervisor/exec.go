@@ -256,21 +256,24 @@ func (s *supervisor) startOn(e *execution, like Process) (err error) {
 		return fmt.Errorf("%w: %w", err, leave())
 	}
 	defer home.Close()
-	err = s.startIn(e, &like)
-	// The cgroups of the thread are in this process's own mount namespace.
-	if back := unix.Setns(int(home.Fd()), 0); back != nil {
-		s.log.Warn("thread stays in a namespace", "error", back)
-	} else if left := leave(); left != nil {
+	entered, err := s.startIn(e, &like)
+	if entered { // the cgroups of the thread are in this process's own mount namespace
+		if back := unix.Setns(int(home.Fd()), unix.CLONE_NEWNS); back != nil {
+			s.log.Warn("thread stays in a mount namespace", "error", back)
+		}
+	}
+	if left := leave(); left != nil {
 		s.log.Warn("thread stays in a cgroup", "error", left)
 	}
 	return err
 }
 
-// startIn starts a command in the namespaces of its process.
-func (s *supervisor) startIn(e *execution, like *Process) error {
+// startIn starts a command in the namespaces of its process. entered reports whether the thread has
+// left its own.
+func (s *supervisor) startIn(e *execution, like *Process) (entered bool, err error) {
 	spaces, ownUser, err := namespace.Differing(e.order.Restored)
 	if err != nil {
-		return fmt.Errorf("%w: namespaces: %w", ErrProcess, err)
+		return false, fmt.Errorf("%w: namespaces: %w", ErrProcess, err)
 	}
 	defer namespace.Close(spaces)
 	switch {
@@ -278,18 +281,19 @@ func (s *supervisor) startIn(e *execution, like *Process) error {
 		// Its other namespaces are what the user has made of them. Only the user itself, without any
 		// right of root, may be there.
 		if err := like.throughNsenter(e.order.Restored.PID, spaces); err != nil {
-			return err
+			return false, err
 		}
 	case len(spaces) > 0:
 		// A program of root would trust files that may be others there.
 		if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
-			return fmt.Errorf("no new privileges: %w", err)
+			return false, fmt.Errorf("no new privileges: %w", err)
 		}
+		entered = true
 		if err := namespace.Enter(spaces); err != nil {
-			return err
+			return entered, err
 		}
 	}
-	return s.fork(e, like)
+	return entered, s.fork(e, like)
 }
 
 // throughNsenter lets the user enter the user namespace of a process, and then others of it.

@@ -191,6 +191,16 @@ func TestExecLeft(t *testing.T) {
 	for range 2 * maxExecs { // no slot is lost
 		f.said("true")
 	}
+	f.noStays()
+}
+
+// noStays checks that no thread has stayed where it had only started a command.
+func (f *fixture) noStays() {
+	f.Helper()
+	text, err := os.ReadFile(filepath.Join(f.Directory(), errorsName))
+	if err != nil || strings.Contains(string(text), "thread stays") {
+		f.Errorf("%v: the supervisor says: %s", err, text)
+	}
 }
 
 // TestExecOrphaned: the end of an attempt does not wait for commands, and they do not outlive it.
@@ -288,6 +298,7 @@ func TestExecNamespaces(t *testing.T) {
 			f.start()
 			f.says("0 out ready")
 			f.started()
+			defer f.noStays()
 			if got := f.said("cat /mnt/file"); got != "inside\n" {
 				t.Errorf("/mnt/file has %q", got)
 			}
