@@ -277,7 +277,7 @@ func (m *model) before(a, b *modelJob) bool {
 // decide starts all waiting jobs that can start, in order.
 func (m *model) decide() {
 	for _, j := range m.jobs {
-		j.preemptible = j.running && j.now[0].from <= m.now
+		j.preemptible = j.running && !j.Fixed && j.now[0].from <= m.now
 	}
 	tried := map[cluster.JobID]bool{}
 	for {
@@ -572,7 +572,7 @@ func (h *history) event(next cluster.JobID) Event {
 func (h *history) job(id cluster.JobID) cluster.Job {
 	j := cluster.Job{
 		ID: id, Submit: h.model.now, Estimate: time.Duration(1+h.r.IntN(9)) * s, GPUs: 1 << h.r.IntN(3),
-		Share: cluster.WholeGPU, Priority: h.r.IntN(3), GPUType: []string{"", "", "A", "B"}[h.r.IntN(4)],
+		Share: cluster.WholeGPU, Priority: h.r.IntN(3), Fixed: h.r.IntN(4) == 0, GPUType: []string{"", "", "A", "B"}[h.r.IntN(4)],
 	}
 	if h.model.preempts {
 		j.GPUs = 1

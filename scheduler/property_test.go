@@ -37,9 +37,16 @@ func simulate(t *testing.T, nodes []cluster.Node, p scheduler.Policies, jobs []c
 	if err != nil {
 		t.Fatal(err)
 	}
+	fixed := map[cluster.JobID]bool{}
+	for i := range jobs {
+		fixed[jobs[i].ID] = jobs[i].Fixed
+	}
 	for i := range r.Jobs.All() {
 		if r.Jobs.At(i).Outcome != sim.Done {
 			t.Fatalf("job %d is not done", r.Jobs.At(i).ID)
+		}
+		if fixed[r.Jobs.At(i).ID] && r.Jobs.At(i).Preemptions > 0 {
+			t.Fatalf("job %d is fixed, and was preempted", r.Jobs.At(i).ID)
 		}
 	}
 	return r
@@ -63,7 +70,7 @@ func crowd(seed uint64, n int) []cluster.Job {
 			ID: cluster.JobID(
 				i,
 			), Submit: time.Duration(r.IntN(5*n)) * s, Length: length, Estimate: length, GPUs: 1 << r.IntN(4),
-			Priority: r.IntN(3), User: []string{"a/x", "a/y", "b"}[r.IntN(3)],
+			Priority: r.IntN(3), Fixed: r.IntN(5) == 0, User: []string{"a/x", "a/y", "b"}[r.IntN(3)],
 		}
 	}
 	return jobs

@@ -32,7 +32,7 @@ func (e *Engine) launch(j *Job, on cluster.Placement, speed float64) {
 	})
 }
 
-// trackRun records a run's expected end and when the job becomes preemptible.
+// trackRun records a run's expected end and when the job becomes preemptible, if it ever does.
 func (e *Engine) trackRun(j *Job) {
 	e.running.add(j)
 	if e.policies.Backfill != nil {
@@ -49,7 +49,9 @@ func (e *Engine) trackRun(j *Job) {
 	}
 	j.preemptible = false
 	e.unqueue(j)
-	e.preemptTimers.Add(e.newTimer(j, j.preemptibleAt, j.run))
+	if !j.facts.Fixed {
+		e.preemptTimers.Add(e.newTimer(j, j.preemptibleAt, j.run))
+	}
 }
 
 // Larger answers of a policy are taken for mistakes: times could overflow.

@@ -52,6 +52,10 @@ type Job struct {
 	// Priority is higher for more urgent jobs. 0 is normal.
 	Priority int
 
+	// Fixed means that the job keeps its GPUs until it ends: it could neither be saved nor start
+	// again, so no policy may stop it.
+	Fixed bool
+
 	// Model names what it trains, as "resnet50": the key of tables of throughput and of checkpoint
 	// costs.
 	Model string

@@ -366,6 +366,9 @@ func (c *checker) ofRun(e *Event, j *checked) error {
 	if e.Run != j.last.run {
 		return c.r.wrong("%s of job %d, run %d: its last run is %d", e.Kind, e.Job, e.Run, j.last.run)
 	}
+	if e.Kind == Preempt && j.Fixed && e.Reason != NodeDrained {
+		return c.r.wrong("preempt of job %d, which is fixed", e.Job)
+	}
 	switch {
 	case e.Kind == Work:
 		return nil

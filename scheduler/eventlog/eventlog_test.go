@@ -89,7 +89,7 @@ func randomEvent(random *rand.Rand, at time.Duration) Event {
 	case e.Kind.describes():
 		e.Facts = &cluster.Job{
 			ID: id, Name: "a\\b", User: "o/u", Model: "m", GPUType: "A", GPUs: 1 + random.IntN(9), Share: 1 + random.IntN(1000),
-			MinGPUs: random.IntN(2), MaxGPUs: random.IntN(9), GPUMemoryBytes: random.Int64(), Priority: random.IntN(7) - 3,
+			MinGPUs: random.IntN(2), MaxGPUs: random.IntN(9), GPUMemoryBytes: random.Int64(), Priority: random.IntN(7) - 3, Fixed: random.IntN(2) == 0,
 			Submit: time.Duration(random.Int64N(1 << 40)), Estimate: time.Duration(random.Int64N(1 << 40)),
 			Length: time.Duration(random.Int64N(1 << 40)),
 		}

@@ -194,6 +194,7 @@ type eventLine struct {
 	MaxGPUs        int     `json:"max_gpus"`
 	GPUMemoryBytes int64   `json:"gpu_memory_bytes"`
 	Priority       int     `json:"priority"`
+	Fixed          bool    `json:"fixed"`
 	Submit         seconds `json:"submit_s"`
 	Estimate       seconds `json:"estimate_s"`
 	Length         seconds `json:"length_s"`
@@ -328,7 +329,7 @@ func (r *Reader) numbers(e *Event, line *eventLine) {
 func (l *eventLine) job() *cluster.Job {
 	j := &cluster.Job{
 		ID: cluster.JobID(*l.Job), Name: l.Name, User: l.User, Model: l.Model, GPUType: l.GPUType, Priority: l.Priority,
-		GPUs: *l.GPUs, Share: cluster.WholeGPU, MinGPUs: l.MinGPUs, MaxGPUs: l.MaxGPUs, GPUMemoryBytes: l.GPUMemoryBytes,
+		GPUs: *l.GPUs, Share: cluster.WholeGPU, MinGPUs: l.MinGPUs, MaxGPUs: l.MaxGPUs, GPUMemoryBytes: l.GPUMemoryBytes, Fixed: l.Fixed,
 		Submit: time.Duration(l.Submit), Estimate: time.Duration(l.Estimate), Length: time.Duration(l.Length),
 	}
 	if l.Share != nil {

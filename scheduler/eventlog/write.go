@@ -201,6 +201,10 @@ func (w *Writer) facts(j *cluster.Job) {
 			w.int(each.key, each.value)
 		}
 	}
+	if j.Fixed {
+		w.key("fixed")
+		w.line = append(w.line, "true"...)
+	}
 	w.time("submit_s", j.Submit, true)
 	w.time("estimate_s", j.Estimate, j.Estimate > 0)
 	w.time("length_s", j.Length, j.Length > 0)

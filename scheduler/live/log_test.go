@@ -54,7 +54,7 @@ func TestLog(t *testing.T) {
 	}
 	events := make(chan scheduler.Event, 100)
 	executor := eager{events: events, long: 1, started: make(chan int, 100)}
-	requests := make(chan scheduler.Event)
+	requests := make(chan []scheduler.Event)
 	ended := make(chan error, 1)
 	ctx, stop := context.WithCancel(t.Context())
 	defer stop()
@@ -76,16 +76,16 @@ func TestLog(t *testing.T) {
 	}
 	go func() { ended <- loop.Run(ctx) }()
 	submit := func(id cluster.JobID, gpus, priority int) {
-		requests <- scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Priority: priority}}
+		requests <- []scheduler.Event{{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: gpus, Priority: priority}}}
 	}
 	submit(1, 2, 0)
-	requests <- scheduler.Event{Kind: scheduler.Failed, Job: 1, Run: <-executor.started}
+	requests <- []scheduler.Event{{Kind: scheduler.Failed, Job: 1, Run: <-executor.started}}
 	<-executor.started
 	submit(2, 3, 0)
 	submit(3, 1, 1)
 	submit(4, 2, 2)
 	submit(5, 1, 0)
-	requests <- scheduler.Event{Kind: scheduler.Withdrawn, Job: 1}
+	requests <- []scheduler.Event{{Kind: scheduler.Withdrawn, Job: 1}}
 	select {
 	case <-done:
 	case err := <-ended:

@@ -22,9 +22,9 @@ type Loop struct {
 	Executor scheduler.Executor
 	Clock    scheduler.Clock
 
-	// Requests are events from other sources than the executor: submissions and withdrawals. It may be
-	// nil.
-	Requests <-chan scheduler.Event
+	// Requests are events from other sources than the executor: submissions and withdrawals. Those
+	// that come together are in one step of the engine. It may be nil.
+	Requests <-chan []scheduler.Event
 
 	// Report receives the errors of Engine.Step: invalid events and answers, which were ignored. It
 	// may be nil.
@@ -68,7 +68,7 @@ func (l *Loop) Do(ctx context.Context, read func(*scheduler.Engine)) error {
 	}
 }
 
-// maxBatch is the most events that are passed to the engine at once.
+// maxBatch is how many events are passed to the engine at once; a few more if they come together.
 const maxBatch = 1024
 
 // Run runs until the context ends or the executor fails, and returns why. Running jobs continue.
@@ -124,12 +124,12 @@ func (l *Loop) wait(
 				return nil, ErrExecutorGone
 			}
 			batch = append(batch, ev)
-		case ev, open := <-l.Requests:
+		case several, open := <-l.Requests:
 			if !open {
 				l.Requests = nil
 				break
 			}
-			batch = append(batch, ev)
+			batch = append(batch, several...)
 		}
 		return l.drainEvents(events, batch), nil
 	}
@@ -144,12 +144,12 @@ func (l *Loop) drainEvents(events <-chan scheduler.Event, batch []scheduler.Even
 				return batch
 			}
 			batch = append(batch, ev)
-		case ev, open := <-l.Requests:
+		case several, open := <-l.Requests:
 			if !open {
 				l.Requests = nil
 				continue
 			}
-			batch = append(batch, ev)
+			batch = append(batch, several...)
 		default:
 			return batch
 		}

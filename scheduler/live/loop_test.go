@@ -20,7 +20,7 @@ import (
 // site is a running loop with its inputs.
 type site struct {
 	*processes
-	requests chan scheduler.Event
+	requests chan []scheduler.Event
 	ended    chan error
 	stop     context.CancelFunc
 
@@ -36,7 +36,7 @@ func newSite(t *testing.T, gpus int, p scheduler.Policies, script string) *site 
 	ctx, stop := context.WithCancel(t.Context())
 	s := &site{
 		processes: newProcesses(t, script),
-		requests:  make(chan scheduler.Event),
+		requests:  make(chan []scheduler.Event),
 		ended:     make(chan error, 1),
 		stop:      stop,
 	}
@@ -60,7 +60,7 @@ func (s *site) submit(j cluster.Job) {
 
 func (s *site) tell(ev scheduler.Event) {
 	select {
-	case s.requests <- ev:
+	case s.requests <- []scheduler.Event{ev}:
 	case err := <-s.ended:
 		s.ended <- err
 		s.t.Fatalf("the loop ended with %v", err)
@@ -215,7 +215,7 @@ func TestDo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	events, requests := make(chan scheduler.Event), make(chan scheduler.Event)
+	events, requests := make(chan scheduler.Event), make(chan []scheduler.Event)
 	loop := &Loop{Engine: engine, Executor: closed{events}, Clock: NewWall(), Requests: requests}
 	given, stop := context.WithCancel(t.Context())
 	stop()
@@ -237,7 +237,7 @@ func TestDo(t *testing.T) {
 		clients.Go(func() {
 			for i := range 100 {
 				id := cluster.JobID(1000*client + i)
-				requests <- scheduler.Event{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: 1}}
+				requests <- []scheduler.Event{{Kind: scheduler.Submitted, Facts: &cluster.Job{ID: id, GPUs: 1}}}
 				seen := false
 				for !seen { // the event may still be in the batch of a step
 					if err := loop.Do(t.Context(), func(e *scheduler.Engine) { seen = e.Job(id) != nil }); err != nil {

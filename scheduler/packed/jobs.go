@@ -41,6 +41,7 @@ const (
 	hasUser
 	hasPriority
 	hasModel
+	isFixed
 )
 
 // Add adds a job at the end.
@@ -66,7 +67,7 @@ func contents(j *cluster.Job) (has uint64) {
 		{hasName, j.Name != ""}, {hasEstimate, j.Estimate != j.Length}, {hasShare, j.Share != cluster.WholeGPU},
 		{hasBounds, j.MinGPUs != 0 || j.MaxGPUs != 0}, {hasType, j.GPUType != ""}, {hasMemory, j.GPUMemoryBytes != 0},
 		{hasConstraint, j.Constraint != ""}, {hasUser, j.User != ""}, {hasPriority, j.Priority != 0},
-		{hasModel, j.Model != ""},
+		{hasModel, j.Model != ""}, {isFixed, j.Fixed},
 	} {
 		if part.is {
 			has |= part.bit
@@ -142,6 +143,7 @@ func (l *Jobs) At(i int) (j cluster.Job) {
 
 // readOthers reads what appendOthers appended.
 func (l *Jobs) readOthers(r *Reader, has uint64, j *cluster.Job) {
+	j.Fixed = has&isFixed != 0
 	if has&hasName != 0 {
 		j.Name = r.Text()
 	}

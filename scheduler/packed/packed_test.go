@@ -30,6 +30,7 @@ func randomJob(r *rand.Rand, id int) (j cluster.Job) {
 		func() { j.User = string(rune('A' + r.IntN(26))) },
 		func() { j.Priority = r.IntN(7) - 3 },
 		func() { j.Model = "m" },
+		func() { j.Fixed = true },
 	} {
 		if r.IntN(2) == 0 {
 			each()
