@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/messages"
-	"github.com/phos-gpu/phos/cluster/record"
 )
 
 // ErrNodeUnknown is returned to an agent whose node is not one of the cluster's.
@@ -79,49 +77,6 @@ func (l *Leader) introduced(n *node, hello *api.Hello) {
 	if !n.introduced {
 		l.introduce(n)
 	}
-}
-
-// inventory notes what a node has. GPUs of a node that runs launches keep their numbers: a change
-// of them counts once nothing runs there.
-func (l *Leader) inventory(n *node, said *api.Inventory) {
-	next := inventoryOf(said)
-	if !sameGPUs(n.Inventory.GPUs, next.GPUs) && len(n.live) > 0 {
-		l.log.Warn("node's GPUs have changed while launches run there", "node", n.Name)
-		next.GPUs = n.Inventory.GPUs
-	}
-	if n.Inventory.Equal(next) {
-		return
-	}
-	reopen := n.open && !sameGPUs(n.Inventory.GPUs, next.GPUs)
-	n.Inventory = next
-	l.changedNodes[n] = struct{}{}
-	l.tableChanged()
-	if reopen { // the schedulers get a node's GPUs when it opens
-		l.setOpen(n, false)
-		l.lookAtLease(n)
-	}
-}
-
-// inventoryOf converts an inventory of a message.
-func inventoryOf(said *api.Inventory) record.Inventory {
-	i := record.Inventory{
-		CPUs: int(said.GetCpus()), MemoryBytes: said.GetMemoryBytes(), OS: said.GetOs(), Kernel: said.GetKernel(),
-		Phosd: said.GetPhosdVersion(), PhosdError: said.GetPhosdError(),
-	}
-	for _, g := range said.GetGpus() {
-		i.GPUs = append(i.GPUs, record.GPU{
-			Index: int(g.GetIndex()), Name: g.GetName(), UUID: g.GetUuid(), MemoryBytes: g.GetMemoryBytes(),
-			Software: g.GetSoftware(), Foreign: int(g.GetForeign()), Bad: g.GetBad(),
-		})
-	}
-	return i
-}
-
-// sameGPUs reports whether two lists have the same devices in the same order.
-func sameGPUs(a, b []record.GPU) bool {
-	return slices.EqualFunc(a, b, func(a, b record.GPU) bool {
-		return a.Index == b.Index && a.Name == b.Name && a.UUID == b.UUID && a.MemoryBytes == b.MemoryBytes
-	})
 }
 
 // welcome makes the stream the node's, and sends all orders.

@@ -12,6 +12,7 @@
 //	records.go     the store: what a new leader reads, and what a batch has changed
 //	entry.go       a launch: its record and the events that change it
 //	node.go        a node: its lease, and when it is given up
+//	inventory.go   what a node has
 //	queue.go       the scheduler, which runs in a goroutine of its own
 //	reserve.go     places, checked against what the nodes have
 //	attach.go      what agents say

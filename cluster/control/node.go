@@ -32,6 +32,10 @@ type node struct {
 	live map[liveKey]liveReplica
 	// nextPort is where the search for free ports goes on.
 	nextPort int
+	// reported is what the agent said last that the node has. waiting means that its GPUs do not count
+	// before nothing runs there.
+	reported record.Inventory
+	waiting  bool
 	// adopted counts the places that were numbered at a takeover.
 	adopted int32
 }
@@ -69,6 +73,9 @@ func (l *Leader) vacate(e *entry, replica int, name string) {
 	if n := l.nodes[name]; n != nil {
 		delete(n.live, liveKey{e, replica})
 		l.tableChanged()
+		if n.waiting { // the schedulers must learn first that this one has ended
+			l.turns.Add(func() { l.takeInventory(n) })
+		}
 	}
 }
 
@@ -107,6 +114,9 @@ func (l *Leader) nodeEvent(n *node, kind, text string) {
 func (l *Leader) lookAtTheClock() {
 	for _, n := range l.nodes {
 		l.lookAtLease(n)
+		if n.waiting {
+			l.takeInventory(n)
+		}
 	}
 	now := l.clock.Wall()
 	for _, e := range l.launches {

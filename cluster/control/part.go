@@ -132,9 +132,10 @@ func (l *Leader) drop(e *entry, number int) {
 
 // carryOut does what the scheduler has decided.
 func (l *Leader) carryOut(q *queue, plan scheduler.Plan) {
+	var kept []*entry
 	for _, stop := range plan.Stops {
-		if p := q.parts[stop.Job]; p != nil && stop.How == scheduler.Checkpoint {
-			l.preempt(p)
+		if p := q.parts[stop.Job]; p != nil && stop.How == scheduler.Checkpoint && !l.preempt(p) {
+			kept = append(kept, p.entry)
 		}
 	}
 	for _, start := range plan.Starts {
@@ -145,23 +146,27 @@ func (l *Leader) carryOut(q *queue, plan scheduler.Plan) {
 		p.run, p.starting, p.on = start.Run, true, start.On
 		p.assigned, p.units = q.placer.Answer(p.id, start.On) // without assignments it cannot start
 	}
+	for _, e := range kept {
+		e.kept = true
+		l.keepPlaces(e)
+	}
 	l.tryStarts()
 }
 
-// preempt takes the place of a part, which the scheduler has queued again. A launch that can be
-// neither saved nor started again keeps it.
-func (l *Leader) preempt(p *part) {
-	if p.starting {
+// preempt takes the place of a part, which the scheduler has queued again. It reports false if the
+// part keeps its place, because its launch can be neither saved nor started again.
+func (l *Leader) preempt(p *part) bool {
+	if p.starting || p.assigned == nil || p.entry.State.Phase == launch.Stopping {
 		p.lose()
-		return
+		return true
 	}
 	if err := l.giveWay(p.entry, launch.OnPreempt, launch.Preempted{Reason: "preempted by the scheduler"}); err != nil {
 		l.settings.Numbers.Attempted(metrics.Kept)
-		p.queue.keep(p)
-		return
+		return false
 	}
 	l.settings.Numbers.Attempted(metrics.Preempted)
 	p.lose()
+	return true
 }
 
 // tryStarts starts the parts whose places have become free.

@@ -104,13 +104,29 @@ func (q *queue) report(err error) {
 		return
 	}
 	var refused *scheduler.EventError
-	if errors.As(err, &refused) && refused.Event.Kind == scheduler.Submitted && errors.Is(err, scheduler.ErrTooLarge) {
-		if p := q.parts[refused.Event.Facts.ID]; p != nil && !q.retry(p) {
+	if !errors.As(err, &refused) || !q.again(refused) {
+		q.leader.log.Warn("scheduler ignored an event", "queue", q.name, "error", err)
+	}
+}
+
+// again handles an event that the scheduler has refused because of what it did not know, and
+// reports whether it could. By now the leader has all plans that the scheduler had made before.
+func (q *queue) again(refused *scheduler.EventError) bool {
+	switch event := &refused.Event; event.Kind {
+	case scheduler.Submitted:
+		if !errors.Is(refused, scheduler.ErrTooLarge) {
+			return false
+		}
+		if p := q.parts[event.Facts.ID]; p != nil && !q.retry(p) {
 			p.tooLarge = true
 		}
-		return
+		return true
+	case scheduler.Adopted: // it has given the place to another part
+		p := q.parts[event.Job]
+		return p != nil && p.assigned != nil && q.insist(p)
+	default:
+		return false
 	}
-	q.leader.log.Warn("scheduler ignored an event", "queue", q.name, "error", err)
 }
 
 // flush lets the scheduler have what was posted. If it has got nodes, it is told again of parts
@@ -185,6 +201,7 @@ func (q *queue) facts(p *part, need fit.Need) cluster.Job {
 		ID: p.id, Name: p.entry.Label(), Submit: q.leader.clock.Since(p.entry.Submitted),
 		Estimate: time.Duration(spec.TimeLimit), GPUs: need.Units(q.gpus), Share: cluster.WholeGPU,
 		GPUType: q.onlyType(need), Constraint: need.Constraint(), User: p.entry.Owner, Priority: spec.Priority,
+		Fixed: p.entry.fixed(),
 	}
 }
 
@@ -217,29 +234,4 @@ func (q *queue) shrink(p *part, left []launch.Assignment) {
 // refuse tells the scheduler that a place could not be taken.
 func (q *queue) refuse(p *part) {
 	q.mail.Post(scheduler.Event{Kind: scheduler.Refused, Job: p.id, Run: p.run})
-}
-
-// keep tells the scheduler that a part which it has stopped runs on.
-func (q *queue) keep(p *part) {
-	q.mail.Post(scheduler.Event{Kind: scheduler.Kept, Job: p.id, On: p.on})
-}
-
-// adopt tells the scheduler of a part that runs.
-func (q *queue) adopt(p *part) {
-	p.id = q.newID(p.entry)
-	q.parts[p.id] = p
-	need := p.need()
-	q.placer.Keep(p.id, need)
-	p.run, p.units = p.entry.Runs, map[int][]cluster.GPU{}
-	for _, a := range p.assigned {
-		p.units[a.Replica] = q.unitsOf(a)
-		p.on = append(p.on, p.units[a.Replica]...)
-	}
-	slices.SortFunc(p.on, fit.CompareGPUs)
-	e, clock := p.entry, q.leader.clock
-	q.mail.Post(scheduler.Event{Kind: scheduler.Adopted, Job: p.id, State: &scheduler.JobState{
-		Job: q.facts(p, need), Phase: scheduler.Running, On: p.on, Since: clock.Since(e.Placed),
-		Attained: e.RanBefore, WaitingSince: clock.Since(e.Queued), First: clock.Since(e.Started),
-		Runs: max(1, e.Runs), Run: p.run, LastRun: p.run,
-	}})
 }

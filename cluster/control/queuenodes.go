@@ -66,7 +66,7 @@ func (q *queue) nodeOpen(n *node, open bool) {
 		return
 	}
 	event := scheduler.Event{Kind: scheduler.NodeUp, Node: n.id}
-	if len(n.live) == 0 { // what runs keeps its GPUs' numbers
+	if !q.leader.holdsGPUs(n) { // what runs keeps its GPUs' numbers
 		machine := q.machine(n)
 		event.Machine = &machine
 	}
@@ -175,4 +175,53 @@ func (q *queue) unitsOf(a launch.Assignment) (units []cluster.GPU) {
 		}
 	}
 	return units
+}
+
+// adopt tells the scheduler of a part that runs. Parts that were to start in its place wait again.
+func (q *queue) adopt(p *part) {
+	p.id = q.newID(p.entry)
+	q.parts[p.id] = p
+	p.run, p.units = p.entry.Runs, map[int][]cluster.GPU{}
+	for _, a := range p.assigned {
+		p.units[a.Replica] = q.unitsOf(a)
+		p.on = append(p.on, p.units[a.Replica]...)
+	}
+	slices.SortFunc(p.on, fit.CompareGPUs)
+	q.clear(p)
+	q.postAdopted(p)
+}
+
+// postAdopted describes a part that runs to the scheduler.
+func (q *queue) postAdopted(p *part) {
+	need := p.need()
+	q.placer.Keep(p.id, need)
+	e, clock := p.entry, q.leader.clock
+	q.mail.Post(scheduler.Event{Kind: scheduler.Adopted, Job: p.id, State: &scheduler.JobState{
+		Job: q.facts(p, need), Phase: scheduler.Running, On: p.on, Since: clock.Since(e.Placed),
+		Attained: e.RanBefore, WaitingSince: clock.Since(e.Queued), First: clock.Since(e.Started),
+		Runs: max(1, e.Runs), Run: p.run, LastRun: p.run,
+	}})
+}
+
+// clear makes parts wait again that were to start in the place of one which runs on. It reports
+// whether there were any. The scheduler must learn of both in one step.
+func (q *queue) clear(p *part) (any bool) {
+	for _, other := range q.startable() {
+		if other != p && slices.ContainsFunc(other.on, func(gpu cluster.GPU) bool { return slices.Contains(p.on, gpu) }) {
+			other.lose()
+			q.refuse(other)
+			any = true
+		}
+	}
+	return any
+}
+
+// insist tells the scheduler again of a part that runs, if that part's place was given to others in
+// the meantime. It reports whether it was.
+func (q *queue) insist(p *part) bool {
+	if !q.clear(p) {
+		return false
+	}
+	q.postAdopted(p)
+	return true
 }

@@ -53,11 +53,17 @@ func (e *entry) cannotSave(on launch.Occasion) error {
 	return nil
 }
 
+// fixed reports whether a launch keeps its places until it ends, so that no policy may preempt it:
+// it can be neither saved nor started again, or its last save has failed.
+func (e *entry) fixed() bool {
+	return !e.State.Spec.Restartable && (e.kept || e.SaveProblem != "" || e.cannotSave(launch.OnPreempt) != nil)
+}
+
 // saved notes what an agent says of the images of an attempt that is live.
 func (l *Leader) saved(e *entry, r *api.Report) {
 	replica := int(r.GetReplica())
 	image := order.ImageOf(r, e.State.Replicas[replica].GPUs)
-	fresh := image != nil && e.Image(image.Name()) == nil
+	fresh, fixed := image != nil && e.Image(image.Name()) == nil, e.fixed()
 	if fresh {
 		e.AddImage(*image)
 		e.Saved, e.SaveProblem = image.At, ""
@@ -70,6 +76,9 @@ func (l *Leader) saved(e *entry, r *api.Report) {
 		l.mustApply(e, launch.Checkpointed{Images: map[int]string{replica: image.Name()}})
 	}
 	l.notSaved(e, r)
+	if fixed != e.fixed() {
+		l.keepPlaces(e)
+	}
 }
 
 // endedBySave notes that a save has ended an attempt, whatever was wanted of it in the meantime.
@@ -105,24 +114,21 @@ func (l *Leader) notSaved(e *entry, r *api.Report) {
 	}
 }
 
-// keepPlaces tells the scheduler that a launch which it has stopped runs on.
+// keepPlaces tells the scheduler that a launch runs on which it has stopped, or which it may stop
+// from now on, or may not.
 func (l *Leader) keepPlaces(e *entry) {
 	if e.State.Phase != launch.Running {
 		return
 	}
-	for number, p := range e.parts {
-		if p.assigned == nil || p.starting {
-			l.drop(e, number)
-		}
-	}
-	if len(e.parts) > 0 {
-		return
+	for number := range e.parts {
+		l.drop(e, number)
 	}
 	e.parts = e.liveParts()
 	for _, p := range e.parts {
 		p.queue = l.queueFor(e)
 		p.queue.adopt(p)
 	}
+	l.syncParts(e)
 }
 
 // imageText describes an image for people, beginning with its node.
