@@ -1,28 +1,46 @@
 package hosts
 
 import (
+	"encoding/binary"
 	"fmt"
+	"os"
 	"time"
-)
 
-// ClockVariable tells programs of a host how far its wall clock is ahead of the machine's: a Go
-// duration such as "-1m30s". Only programs that are built for tests may read it.
-const ClockVariable = "PHOS_TEST_CLOCK_OFFSET"
+	"github.com/phos-gpu/phos/tests/hosts/walltime"
+)
 
 // Clocks say how far a host's clocks are ahead of the machine's.
 type Clocks struct {
-	// Wall is only told to programs; see the package comment.
+	// Wall is in effect for programs of package walltime only.
 	Wall time.Duration
 	// Boot and Monotonic are in effect for all programs. Neither clock can be before 0.
 	Boot, Monotonic time.Duration
 }
 
-// SetClocks sets the host's clocks: Wall for programs that start from now on, the others from the
-// next Boot on.
+// SetClocks sets the host's clocks: Wall at once, the others from the next Boot on.
 func (h *Host) SetClocks(clocks Clocks) {
+	h.t.Helper()
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.clocks = clocks
+	on := h.init != nil
+	h.mu.Unlock()
+	if !on {
+		return
+	}
+	if err := h.Do(clocks.tell); err != nil {
+		h.t.Fatalf("set the clock of %s: %v", h.Name, err)
+	}
+}
+
+// tell tells programs of the host how far its wall clock is ahead. Those that run see it change.
+func (c Clocks) tell() error {
+	file, err := os.OpenFile(walltime.File, os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	defer file.Close()
+	_, err = file.WriteAt(binary.NativeEndian.AppendUint64(nil, uint64(c.Wall)), 0)
+	return err
 }
 
 // flags returns those of unshare for a time namespace; none if the kernel's clocks are the
@@ -36,12 +54,4 @@ func (c Clocks) flags() []string {
 		"--time", fmt.Sprintf("--boottime=%d", c.Boot/time.Second),
 		fmt.Sprintf("--monotonic=%d", c.Monotonic/time.Second),
 	}
-}
-
-// environment returns the variable for programs; none if the wall clock is the machine's.
-func (c Clocks) environment() []string {
-	if c.Wall == 0 {
-		return nil
-	}
-	return []string{ClockVariable + "=" + c.Wall.String()}
 }

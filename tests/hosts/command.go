@@ -94,7 +94,6 @@ func (h *Host) admit(c *Command) (*initProcess, *os.File, error) {
 	if err != nil {
 		return nil, nil, err
 	}
-	c.Env = append(slices.Clip(c.Env), h.clocks.environment()...)
 	c.wait = sync.OnceValue(c.Cmd.Wait)
 	h.running[c] = struct{}{}
 	return h.init, group, nil

@@ -21,6 +21,11 @@ func (h *Host) source(directory string) string {
 // DiskPath returns where the test sees a file that a reboot keeps, also while the host is off.
 func (h *Host) DiskPath(path string) string {
 	h.t.Helper()
+	for directory := range h.fleet.small {
+		if below, found := strings.CutPrefix(path, directory+"/"); found {
+			return filepath.Join(h.smallDisk(directory), below)
+		}
+	}
 	for _, each := range kept {
 		if below, found := strings.CutPrefix(path, each+"/"); found {
 			return filepath.Join(h.source(each), below)
@@ -43,6 +48,9 @@ func (h *Host) makeDisk() error {
 			return err
 		}
 	}
+	if err := h.makeSmallDisks(); err != nil {
+		return err
+	}
 	if output, err := exec.Command("cp", "-a", settings+"/.", h.source(settings)).CombinedOutput(); err != nil {
 		return fmt.Errorf("copy %s: %w: %s", settings, err, output)
 	}
@@ -53,6 +61,35 @@ func (h *Host) makeDisk() error {
 		path := filepath.Join(h.source(settings), name)
 		// The machine's file may be a link to another place.
 		if err := errors.Join(os.RemoveAll(path), os.WriteFile(path, []byte(text), 0o644)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// smallDisk returns where a small disk of the host is mounted on the machine.
+func (h *Host) smallDisk(directory string) string {
+	return filepath.Join(h.fleet.base, h.Name, "small", directory)
+}
+
+// makeSmallDisks makes the small disks empty.
+func (h *Host) makeSmallDisks() error {
+	for directory, bytes := range h.fleet.small {
+		at := h.smallDisk(directory)
+		if err := errors.Join(unmountBelow(filepath.Dir(at)), os.MkdirAll(at, 0o755)); err != nil {
+			return err
+		}
+		if err := mount("tmpfs", at, "tmpfs", fmt.Sprintf("mode=755,size=%d", bytes)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// bindSmallDisks makes them visible in the host.
+func (h *Host) bindSmallDisks() error {
+	for directory := range h.fleet.small {
+		if err := errors.Join(os.MkdirAll(directory, 0o755), bind(h.smallDisk(directory), directory)); err != nil {
 			return err
 		}
 	}

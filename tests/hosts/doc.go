@@ -2,6 +2,7 @@
 // host is a tree of processes in namespaces of its own (mount, pid, network, uts, ipc, cgroup) with
 //
 //   - an address of 198.18.0.0/15, a name, and all names in /etc/hosts;
+//   - disks of its own that a test can fill, if it asks for them (Options.SmallDisks);
 //   - private /run, /tmp and /dev/shm in memory, and /etc, /var/lib and /var/log on a disk that
 //     outlives a reboot; /mnt is one directory that all hosts of a test share, as by NFS;
 //   - cgroups of its own at the top of what it sees: of version 2, and of the controllers cpu,
@@ -24,10 +25,9 @@
 // # Clocks
 //
 // A host's monotonic and boot time clocks can be ahead of the machine's for all its programs (time
-// namespaces; Clocks.Monotonic and Clocks.Boot). No namespace has a wall clock. Clocks.Wall is only
-// told to programs, by the variable PHOS_TEST_CLOCK_OFFSET (a Go duration, "-3s"): a daemon that is
-// built for such tests adds it to the time that it reads. Other programs do not notice, and
-// timestamps of files are the machine's.
+// namespaces; Clocks.Monotonic and Clocks.Boot). No namespace has a wall clock. Clocks.Wall holds
+// for programs that package walltime has built: it is in effect at once, as if an operator had set
+// the clock. Other programs do not notice, and timestamps of files are the machine's.
 //
 // # Ends
 //

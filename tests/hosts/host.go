@@ -134,7 +134,7 @@ func (h *Host) boot() error {
 	h.mu.Lock()
 	h.init, h.groups = init, own
 	h.mu.Unlock()
-	if err := h.setUp(init); err != nil {
+	if err := h.setUp(init, clocks); err != nil {
 		return fmt.Errorf("boot %s: %w", h.Name, errors.Join(err, h.kill()))
 	}
 	return nil
@@ -151,7 +151,7 @@ func (h *Host) startInit(own groups, clocks Clocks) (*initProcess, error) {
 }
 
 // setUp gives a host that has just been started its files, its name and its network.
-func (h *Host) setUp(init *initProcess) error {
+func (h *Host) setUp(init *initProcess, clocks Clocks) error {
 	if err := h.newBootID(); err != nil {
 		return err
 	}
@@ -161,7 +161,7 @@ func (h *Host) setUp(init *initProcess) error {
 	}
 	var tap *os.File
 	err = init.do(func() (err error) {
-		if err = errors.Join(h.mountAll(mounts), unix.Sethostname([]byte(h.Name))); err != nil {
+		if err = errors.Join(h.mountAll(mounts), clocks.tell(), unix.Sethostname([]byte(h.Name))); err != nil {
 			return err
 		}
 		tap, err = ethernet.OpenTap(device)

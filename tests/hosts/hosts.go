@@ -28,6 +28,9 @@ type Options struct {
 	// private: below /tmp, for example. The source tree, what was built, and the directories that
 	// testing.TB.TempDir makes are always visible.
 	Visible []string
+	// SmallDisks are directories with file systems of so many bytes, which each host has for itself.
+	// Reboots keep them.
+	SmallDisks map[string]int64
 	// Seed is that of the network's random choices: which frames are lost, and how late they are.
 	Seed uint64
 }
@@ -39,6 +42,7 @@ type fleet struct {
 	name    string
 	base    string
 	visible []string
+	small   map[string]int64
 	network *ethernet.Switch
 	hosts   []*Host
 }
@@ -100,7 +104,7 @@ func newFleet(t testing.TB, options Options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{t: t, network: ethernet.NewSwitch(options.Seed)}
+	f := &fleet{t: t, network: ethernet.NewSwitch(options.Seed), small: options.SmallDisks}
 	f.name = fmt.Sprintf("%s.%d", cgroup.Name(kind, self), fleets.Add(1))
 	f.base = filepath.Join(onDisk, f.name)
 	f.visible = append(options.Visible,
@@ -152,7 +156,7 @@ func (f *fleet) end() {
 	}
 	err := f.each((*Host).kill)
 	f.network.Close()
-	if err := errors.Join(err, f.removeGroups(), os.RemoveAll(f.base), os.RemoveAll(f.memory())); err != nil {
+	if err := errors.Join(err, f.removeGroups(), unmountBelow(f.base), os.RemoveAll(f.base), os.RemoveAll(f.memory())); err != nil {
 		f.t.Errorf("remove the hosts: %v", err)
 	}
 }

@@ -10,8 +10,12 @@ import (
 	"runtime"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/hosts/walltime"
 )
 
 // TestSeparate: hosts see neither each other's files and processes nor the machine's, besides what
@@ -198,12 +202,11 @@ fi
 	}
 }
 
-// TestClocks: the clocks of the kernel are ahead for all programs, also of other users; the wall
-// clock is told.
+// TestClocks: the clocks of the kernel are ahead for all programs, also of other users.
 func TestClocks(t *testing.T) {
 	needPython(t)
 	h := New(t, 1, Options{})[0]
-	const ask = `python3 -c 'import time, os; print(int(time.clock_gettime(time.CLOCK_BOOTTIME)), int(time.monotonic()), os.getuid(), os.getgroups(), os.environ.get("` + ClockVariable + `"))'`
+	const ask = `python3 -c 'import time, os; print(int(time.clock_gettime(time.CLOCK_BOOTTIME)), int(time.monotonic()), os.getuid(), os.getgroups())'`
 	read := func(command *Command) (boot, monotonic int, rest string) {
 		t.Helper()
 		output, err := command.Output()
@@ -217,22 +220,88 @@ func TestClocks(t *testing.T) {
 	}
 	command := func() *Command { return h.Command(context.Background(), "bash", "-c", ask) }
 	boot, monotonic, rest := read(command())
-	if rest != "0 [] None" {
+	if rest != "0 []" {
 		t.Errorf("at first: %q", rest)
 	}
 	const day = 24 * 60 * 60
-	h.SetClocks(Clocks{Wall: -1500 * 1e6, Boot: 20 * day * 1e9, Monotonic: 10 * day * 1e9})
-	if _, _, rest = read(command()); rest != "0 [] -1.5s" {
-		t.Errorf("with another wall clock: %q", rest)
-	}
+	h.SetClocks(Clocks{Boot: 20 * day * 1e9, Monotonic: 10 * day * 1e9})
 	h.Kill()
 	h.Boot()
 	for want, as := range map[string]*Command{
-		"0 [] -1.5s": command(), "61241 [7, 8] -1.5s": command().As(61241, 61242, 7, 8), "61241 [] -1.5s": command().As(61241, 61242),
+		"0 []": command(), "61241 [7, 8]": command().As(61241, 61242, 7, 8), "61241 []": command().As(61241, 61242),
 	} {
 		x, y, rest := read(as)
 		if rest != want || (x-boot)/day != 20 || (y-monotonic)/day != 10 {
 			t.Errorf("%s: boot %d, monotonic %d days ahead, %q", want, (x-boot)/day, (y-monotonic)/day, rest)
 		}
+	}
+}
+
+// TestWallClock: programs that are built for it see the host's wall clock, also when it is set while
+// they run, and after a reboot. Their monotonic times do not jump.
+func TestWallClock(t *testing.T) {
+	dir := t.TempDir()
+	flag, err := walltime.Flag(dir)
+	harness.Need(t, "go", err)
+	program := filepath.Join(dir, "clock")
+	if said, err := harness.Command("go", "build", flag, "-o", program, "./tests/hosts/testdata/clock").CombinedOutput(); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	h := New(t, 1, Options{})[0]
+	for range 2 {
+		command := h.Command(t.Context(), program)
+		input, err := command.StdinPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		output, err := command.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := command.Start(); err != nil {
+			t.Fatal(err)
+		}
+		for _, ahead := range []time.Duration{0, -90 * time.Minute, 24 * time.Hour, -time.Millisecond} {
+			h.SetClocks(Clocks{Wall: ahead})
+			before := time.Now().Add(ahead).Unix()
+			var shown int64
+			var passed int
+			fmt.Fprintln(input)
+			if _, err := fmt.Fscan(output, &shown, &passed); err != nil {
+				t.Fatal(err)
+			}
+			if after := time.Now().Add(ahead).Unix(); shown < before || shown > after || passed > 3600 {
+				t.Errorf("a clock that is ahead by %v shows %d, not %d to %d; %d s have passed", ahead, shown, before, after, passed)
+			}
+		}
+		input.Close()
+		if err := command.Wait(); err != nil {
+			t.Error(err)
+		}
+		h.Kill()
+		h.SetClocks(Clocks{Wall: time.Hour})
+		h.Boot()
+		shown := h.Shell("echo | " + program)
+		if want := time.Now().Add(time.Hour).Unix(); !strings.HasPrefix(shown, fmt.Sprint(want/100)) && !strings.HasPrefix(shown, fmt.Sprint(want/100-1)) {
+			t.Errorf("after a reboot the clock shows %s, not %d", shown, want)
+		}
+	}
+}
+
+// TestSmallDisk: a small disk fills without harm to others, and a reboot keeps what is on it.
+func TestSmallDisk(t *testing.T) {
+	const disk = "/var/lib/small"
+	fleet := New(t, 2, Options{SmallDisks: map[string]int64{disk: 1 << 20}})
+	a, b := fleet[0], fleet[1]
+	a.Shell("echo kept >" + disk + "/kept; ! head -c 2M /dev/zero >" + disk + "/ballast; head -c 2M /dev/zero >/var/lib/other")
+	if err := os.WriteFile(a.DiskPath(disk+"/kept"), []byte("larger than a page"+strings.Repeat(".", 8192)), 0o600); !errors.Is(err, unix.ENOSPC) {
+		t.Errorf("the disk is not full for the test: %v", err)
+	}
+	b.Shell("test ! -e " + disk + "/ballast; echo room >" + disk + "/kept")
+	a.Shell("rm " + disk + "/ballast; echo kept >" + disk + "/kept")
+	a.Kill()
+	a.Boot()
+	if got := a.Run("cat", disk+"/kept"); got != "kept\n" {
+		t.Errorf("after a reboot: %q", got)
 	}
 }

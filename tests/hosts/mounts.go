@@ -42,6 +42,9 @@ func (h *Host) mountAll(machine []proc.Mount) error {
 			return err
 		}
 	}
+	if err := h.bindSmallDisks(); err != nil {
+		return err
+	}
 	for directory, options := range lost { // after kept, whose sources are in these
 		if err := mount("tmpfs", directory, "tmpfs", options); err != nil {
 			return err

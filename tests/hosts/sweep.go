@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"golang.org/x/sys/unix"
@@ -31,11 +32,23 @@ func sweep() error {
 		failed = errors.Join(failed, err)
 		for _, each := range entries {
 			if orphaned(each.Name()) {
-				failed = errors.Join(failed, os.RemoveAll(filepath.Join(directory, each.Name())))
+				path := filepath.Join(directory, each.Name())
+				failed = errors.Join(failed, unmountBelow(path), os.RemoveAll(path))
 			}
 		}
 	}
 	return failed
+}
+
+// unmountBelow unmounts the small disks in the directory of a fleet.
+func unmountBelow(directory string) error {
+	mounts, err := readMounts()
+	for _, each := range mounts {
+		if strings.HasPrefix(each.Point, directory+"/") {
+			err = errors.Join(err, unix.Unmount(each.Point, unix.MNT_DETACH))
+		}
+	}
+	return err
 }
 
 // sweepGroups removes the orphaned groups of a hierarchy, with their processes.
