@@ -27,6 +27,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/cluster/store/etcd/server"
 	"github.com/phos-gpu/phos/cluster/web"
 	"github.com/phos-gpu/phos/daemon/api"
 )
@@ -40,6 +41,7 @@ type controller struct {
 	address  string // by which nodes reach it
 	objects  store.Store
 	members  *members.Members
+	holder   *channel.Holder // of the certificate; nil before the store was read
 	servers  []*grpc.Server
 	// page is for browsers, on pageListener. Both are nil if none is served.
 	page         *web.Server
@@ -71,20 +73,35 @@ func serveCluster(ctx context.Context, c config, ready *readiness.Pipe, log *slo
 	if k.address, err = c.address(k.name, listener.Addr()); err != nil {
 		return err
 	}
+	err = k.serveStore(ctx, listener, ready)
+	if errors.Is(err, server.ErrDiskFull) && !ready.Open() { // otherwise its starter is told
+		listener.Close()
+		return k.startAgain(ctx, err)
+	}
+	return err
+}
+
+// serveStore opens the store, and runs until the context ends or the store fails. One that has
+// failed is not closed: that would wait for parts of it which have ended.
+func (k *controller) serveStore(ctx context.Context, listener net.Listener, ready *readiness.Pipe) error {
 	running, err := k.openStore(ctx)
 	if err != nil {
 		return err
 	}
-	defer running.Close()
 	defer k.objects.Close()
-	return k.run(ctx, running, listener, ready)
+	k.keepReserve()
+	err = k.run(ctx, running, listener, ready)
+	if running.Err() != nil {
+		return err
+	}
+	return errors.Join(err, running.Close())
 }
 
 // newController returns a controller that has opened nothing yet.
 func newController(c config, settings control.Settings, log *slog.Logger) *controller {
 	k := &controller{config: c, settings: settings, log: log}
 	k.numbers = newNumbers(k)
-	k.settings.Numbers = k.numbers
+	k.settings.Numbers, k.settings.Room, k.settings.Others = k.numbers, k.room, len(c.Store.Peers) > 1
 	k.settings.Decisions = filepath.Join(c.Controller.StateDir, "decisions")
 	return k
 }
@@ -130,6 +147,7 @@ func (k *controller) lead(
 	if err != nil {
 		return err
 	}
+	k.holder = holder
 	copies, err := k.openCode(holder)
 	if err != nil {
 		return err
@@ -166,7 +184,9 @@ func (k *controller) lead(
 	supervisor.Ready("serving nodes at " + k.address)
 	k.log.Info("controller ready", "cluster", k.members.Cluster(), "address", k.address, "socket", socket, "page", k.settings.Page)
 	err = leading.Run(ctx)
-	supervisor.Stopping("stopping; launches go on")
+	if !errors.Is(context.Cause(ctx), server.ErrDiskFull) { // it goes on after that
+		supervisor.Stopping("stopping; launches go on")
+	}
 	return err
 }
 
@@ -199,26 +219,35 @@ func (k *controller) serveNetwork(
 
 // serveSocket serves people of this machine, and returns the path.
 func (k *controller) serveSocket(services serve.Services, fail context.CancelCauseFunc) (string, error) {
-	path := k.config.Controller.Socket
-	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-		return "", fmt.Errorf("socket: %w", err)
-	}
-	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
-		return "", fmt.Errorf("socket: %w", err)
-	}
-	listener, err := net.Listen("unix", path)
+	listener, err := k.listenSocket()
 	if err != nil {
-		return "", fmt.Errorf("socket: %w", err)
-	}
-	if err := os.Chmod(path, 0o666); err != nil { // the kernel names the caller
-		return "", fmt.Errorf("socket: %w", err)
+		return "", err
 	}
 	creds := grpc.Creds(k.inner.Credentials(members.LocalCredentials(local.Rules{AllowRoot: true}), k.gateway.Divert))
 	people := grpc.NewServer(append(serve.ServerOptions(k.log), creds)...)
 	services.Register(people, false)
 	k.serve(people, listener, fail)
 	k.serve(people, k.inner, fail)
-	return path, nil
+	return k.config.Controller.Socket, nil
+}
+
+// listenSocket listens for people of this machine.
+func (k *controller) listenSocket() (net.Listener, error) {
+	path := k.config.Controller.Socket
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	listener, err := net.Listen("unix", path)
+	if err != nil {
+		return nil, fmt.Errorf("socket: %w", err)
+	}
+	if err := os.Chmod(path, 0o666); err != nil { // the kernel names the caller
+		return nil, errors.Join(fmt.Errorf("socket: %w", err), listener.Close())
+	}
+	return listener, nil
 }
 
 // serve serves a listener. If that ends by itself, the controller ends.

@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -61,11 +62,35 @@ func (c *Controller) Run(ctx context.Context) error {
 	return ctx.Err()
 }
 
-// lead waits for its turn, and leads until that ends.
+// errFullDisk ends the leadership of a controller whose disk has become full.
+var errFullDisk = errors.New("the disk is full, and another controller may have room")
+
+// crowded reports whether another controller had better lead.
+func (c *Controller) crowded() bool {
+	return c.settings.Others && c.settings.Room != nil && c.settings.Room() != nil
+}
+
+// giveWayTime is how long a controller without room leaves a leadership to others.
+const giveWayTime = 5 * time.Second
+
+// lead waits for its turn, and leads until that ends. One without room leads if no other wants to.
 func (c *Controller) lead(ctx context.Context) error {
+	late := c.crowded()
+	if late {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-time.After(giveWayTime):
+		}
+	}
+	ctx, stop := context.WithCancelCause(ctx)
+	defer stop(nil)
+	if !late {
+		go c.watchRoom(ctx, stop)
+	}
 	leadership, err := c.store.Campaign(ctx, c.address)
 	if err != nil {
-		return fmt.Errorf("campaign: %w", err)
+		return fmt.Errorf("campaign: %w", cmp.Or(context.Cause(ctx), err))
 	}
 	defer resign(leadership)
 	c.log.Info("leading", "epoch", leadership.Epoch())
@@ -76,6 +101,23 @@ func (c *Controller) lead(ctx context.Context) error {
 	c.set(leader)
 	defer c.set(nil)
 	return leader.Run(ctx)
+}
+
+// watchRoom ends a leadership, or the wait for it, when the disk becomes full.
+func (c *Controller) watchRoom(ctx context.Context, stop context.CancelCauseFunc) {
+	ticker := time.NewTicker(tick)
+	defer ticker.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-ticker.C:
+			if c.crowded() {
+				stop(errFullDisk)
+				return
+			}
+		}
+	}
 }
 
 // resign gives a leadership back, so that another controller can lead at once.

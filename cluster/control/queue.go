@@ -58,19 +58,23 @@ func newQueue(l *Leader, name string, gpus bool) (*queue, error) {
 		Report: func(err error) { l.turns.Add(func() { q.report(err) }) },
 		Log:    q.stepped,
 	}
-	return q, q.keepLog(engine)
+	q.keepLog(engine)
+	return q, nil
 }
 
-// keepLog has the decisions of the scheduler of GPUs logged. A launch without GPUs has no place
-// that a simulation knows.
-func (q *queue) keepLog(engine *scheduler.Engine) (err error) {
+// keepLog has the decisions of the scheduler of GPUs logged, if there is room. A launch without
+// GPUs has no place that a simulation knows.
+func (q *queue) keepLog(engine *scheduler.Engine) {
 	l := q.leader
 	if !q.gpus || l.settings.Decisions == "" {
-		return nil
+		return
 	}
 	of := decisions.Leadership{Epoch: l.Epoch(), Began: l.cluster.Created, Policies: l.settings.Scheduler}
-	q.log, err = decisions.Begin(l.settings.Decisions, of, engine, l.log)
-	return err
+	log, err := decisions.Begin(l.settings.Decisions, of, engine, l.log)
+	if err != nil { // launches are scheduled without a log
+		l.log.Warn("decisions are not logged", "error", err)
+	}
+	q.log = log
 }
 
 // run runs the scheduler until the context ends, or ends the leader if the scheduler fails.

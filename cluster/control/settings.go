@@ -26,6 +26,10 @@ type Settings struct {
 	Version, Page string
 	// Numbers counts what the scheduler decides; nil: nothing does.
 	Numbers Numbers
+	// Room returns an error while the disk has no room for new launches; nil: there always is. A
+	// leader without room gives way to Others: controllers that may have some.
+	Room   func() error
+	Others bool
 	// Decisions is the directory with the log of what the scheduler of GPUs decides; empty: none.
 	Decisions string
 }

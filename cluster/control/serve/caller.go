@@ -53,6 +53,14 @@ func firstOf[Message any](receive func() (Message, error)) (Message, error) {
 	return first, err
 }
 
+// room returns an error while the controller has no room for new launches.
+func (f front) room() error {
+	if room := f.Settings().Room; room != nil {
+		return room()
+	}
+	return nil
+}
+
 // maySee reports whether a caller may see launches of an account.
 func maySee(c identity.Caller, owner string) bool {
 	return identity.May(c, identity.View, identity.Target{Thing: identity.Launch, Owner: owner})

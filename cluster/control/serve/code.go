@@ -47,6 +47,9 @@ func (s *launches) SendCode(stream api.Launches_SendCodeServer) error {
 	if err != nil {
 		return err
 	}
+	if err := s.room(); err != nil {
+		return err
+	}
 	if copied {
 		err = s.receiveCode(stream, first)
 	} else {

@@ -27,6 +27,9 @@ func (s *launches) Create(ctx context.Context, request *api.CreateRequest) (*api
 	if err != nil {
 		return nil, err
 	}
+	if err := s.room(); err != nil {
+		return nil, err
+	}
 	owner, err := launchAccount(caller)
 	if err != nil {
 		return nil, err
