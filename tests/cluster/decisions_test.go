@@ -51,7 +51,7 @@ func simulator(t *testing.T, arguments ...string) string {
 // to its end, as a job of a simulation does; all wait for the first one, so that every later time
 // follows from its end in both.
 func TestDecisions(t *testing.T) {
-	s := newSiteWith(t, shape{1, 1, 4}, settings+"[scheduler]\norder = \"fifo\"\nbackfill = \"none\"\n")
+	s := newSiteWith(t, shape{hosts: 1, controllers: 1, gpus: 4}, settings+"[scheduler]\norder = \"fifo\"\nbackfill = \"none\"\n")
 	gate := filepath.Join(s.share("gate"), "open")
 	ids := []string{s.launch(shell(fmt.Sprintf("until [ -e %s ]; do sleep 0.05; done", gate), 1, 4))}
 	s.awaitRunning(ids[0])

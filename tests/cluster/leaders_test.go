@@ -80,7 +80,7 @@ func (s *site) startControllers(count int, settings string) {
 		s.write(h, "/etc/phos/controller.toml", settings+peers.String())
 		s.controllers = append(s.controllers, h.Daemon(hosts.Daemon{
 			Name: "controller", ReadyFD: count == 1, // one of several serves when others run, too
-			Arguments: []string{filepath.Join(harness.Bin(), "phos-controller"), "--log-level=debug"},
+			Arguments: []string{h.Binary("phos-controller"), "--log-level=debug"},
 		}))
 		to.conns = append(to.conns, dial(s.T, h))
 	}
@@ -96,7 +96,7 @@ func (s *site) makePeers(count int, configuration *strings.Builder) {
 	s.Helper()
 	first := s.hosts[0]
 	dir := filepath.Join(hosts.SharedDir, "peers")
-	arguments := []string{filepath.Join(harness.Bin(), "phos-controller"), "peers", dir}
+	arguments := []string{first.Binary("phos-controller"), "peers", dir}
 	fmt.Fprintln(configuration, "[store.peers]")
 	for _, h := range s.hosts[:count] {
 		arguments = append(arguments, fmt.Sprintf("%s=%s", h.Name, h.Address))

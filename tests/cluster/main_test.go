@@ -10,5 +10,7 @@ func TestMain(m *testing.M) {
 	if directory := os.Getenv(witnesses); directory != "" {
 		os.Exit(testify(directory, os.Args[1:]))
 	}
-	os.Exit(m.Run())
+	failed := m.Run()
+	removeBuild()
+	os.Exit(failed)
 }

@@ -312,7 +312,7 @@ func TestSavedHostDies(t *testing.T) {
 
 // TestPreempted: a more urgent launch takes the GPU of another one, which goes on afterwards.
 func TestPreempted(t *testing.T) {
-	s := newSiteWith(t, shape{1, 1, 1}, settings+"[scheduler]\npreemptive_priority = true\n")
+	s := newSiteWith(t, shape{hosts: 1, controllers: 1, gpus: 1}, settings+"[scheduler]\npreemptive_priority = true\n")
 	dir := s.share("witness")
 	id := s.launch(s.counting(dir))
 	s.awaitRunning(id)

@@ -49,17 +49,32 @@ func newSite(t *testing.T, count, gpus int, flags ...string) *site {
 // newSiteOf starts a cluster of some controllers.
 func newSiteOf(t *testing.T, count, controllers, gpus int, flags ...string) *site {
 	t.Helper()
-	return newSiteWith(t, shape{count, controllers, gpus}, settings, flags...)
+	return newSiteWith(t, shape{hosts: count, controllers: controllers, gpus: gpus}, settings, flags...)
 }
 
 // shape is how many hosts a cluster has, how many of them have controllers, and the GPUs of each.
-type shape struct{ hosts, controllers, gpus int }
+type shape struct {
+	hosts, controllers, gpus int
+	// disk is how many bytes the disk of each controller has; 0: as many as the machine's.
+	disk int64
+	// programs is the directory of phos's programs; empty: those that were built.
+	programs string
+}
+
+// options are those of the hosts.
+func (s shape) options() hosts.Options {
+	o := hosts.Options{Programs: s.programs}
+	if s.disk > 0 {
+		o.SmallDisks = map[string]int64{controllerDisk: s.disk}
+	}
+	return o
+}
 
 // newSiteWith starts a cluster whose controllers have a configuration, and phosds some flags.
 func newSiteWith(t *testing.T, of shape, settings string, flags ...string) *site {
 	t.Helper()
 	harness.Need(t, "build", harness.Built())
-	s := &site{T: t, hosts: hosts.New(t, of.hosts, hosts.Options{})}
+	s := &site{T: t, hosts: hosts.New(t, of.hosts, of.options())}
 	s.startControllers(of.controllers, settings)
 	for _, h := range s.hosts {
 		s.join(h, of.gpus, flags...)
@@ -100,7 +115,7 @@ func (s *site) join(h *hosts.Host, gpus int, flags ...string) {
 	if err != nil {
 		s.Fatal(err)
 	}
-	agent := filepath.Join(harness.Bin(), "phos-agent")
+	agent := h.Binary("phos-agent")
 	h.Run(agent, "join", token.GetToken())
 	s.agents = append(s.agents, h.Daemon(hosts.Daemon{
 		Name: "agent", ReadyFD: true, Arguments: []string{agent, "run", "--allow-root", "--log-level=debug"},

@@ -93,6 +93,32 @@ var faults = []fault{
 	{"the host is cut off", cut(hosts.Both)},
 	{"nothing reaches the host", cut(hosts.In)},
 	{"nothing leaves the host", cut(hosts.Out)},
+	{"the controller's disk is full", func(s *storm, i int) func() {
+		h := s.hosts[i%len(s.controllers)]
+		s.fill(h)
+		return func() { s.free(h) }
+	}},
+	{"the store fails on a full disk", func(s *storm, i int) func() {
+		h := s.hosts[i%len(s.controllers)]
+		s.fill(h)
+		s.exhaust(s.etcd(h))
+		return func() { s.free(h) }
+	}},
+	{"the store is compacted", func(s *storm, i int) func() {
+		s.compact(s.hosts[i%len(s.controllers)])
+		return func() {}
+	}},
+	{"the clock is wrong", func(s *storm, i int) func() {
+		off := time.Duration(s.random.IntN(1200)-600) * time.Second
+		s.hosts[i].SetClocks(hosts.Clocks{Wall: off})
+		return func() { s.hosts[i].SetClocks(hosts.Clocks{}) }
+	}},
+	{"the agent starts with a wrong clock", func(s *storm, i int) func() {
+		s.hosts[i].SetClocks(hosts.Clocks{Wall: -10 * time.Minute})
+		s.agents[i].Kill()
+		s.agents[i].Start()
+		return func() { s.hosts[i].SetClocks(hosts.Clocks{}) }
+	}},
 }
 
 // cut returns what cuts a host off.

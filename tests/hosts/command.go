@@ -34,7 +34,7 @@ type Command struct {
 func (h *Host) Command(ctx context.Context, arguments ...string) *Command {
 	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 	command.Env = []string{
-		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + harness.Bin(), "HOME=/root", "LANG=C.UTF-8",
+		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + h.fleet.programs, "HOME=/root", "LANG=C.UTF-8",
 	}
 	command.Dir, command.WaitDelay = "/", harness.Patience/10
 	// A session whose leader is outside the pid namespace cannot be saved.

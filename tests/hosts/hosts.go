@@ -28,6 +28,8 @@ type Options struct {
 	// private: below /tmp, for example. The source tree, what was built, and the directories that
 	// testing.TB.TempDir makes are always visible.
 	Visible []string
+	// Programs is the directory of phos's programs that hosts run; harness.Bin if it is empty.
+	Programs string
 	// SmallDisks are directories with file systems of so many bytes, which each host has for itself.
 	// Reboots keep them.
 	SmallDisks map[string]int64
@@ -43,8 +45,10 @@ type fleet struct {
 	base    string
 	visible []string
 	small   map[string]int64
-	network *ethernet.Switch
-	hosts   []*Host
+	// programs is the directory of phos's programs.
+	programs string
+	network  *ethernet.Switch
+	hosts    []*Host
 }
 
 // fleets counts the fleets of this process.
@@ -104,11 +108,14 @@ func newFleet(t testing.TB, options Options) (*fleet, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &fleet{t: t, network: ethernet.NewSwitch(options.Seed), small: options.SmallDisks}
+	f := &fleet{t: t, network: ethernet.NewSwitch(options.Seed), small: options.SmallDisks, programs: options.Programs}
+	if f.programs == "" {
+		f.programs = harness.Bin()
+	}
 	f.name = fmt.Sprintf("%s.%d", cgroup.Name(kind, self), fleets.Add(1))
 	f.base = filepath.Join(onDisk, f.name)
 	f.visible = append(options.Visible,
-		harness.Path(), harness.Bin(), filepath.Dir(t.TempDir()), os.Getenv("PHOS_COMPILED"))
+		harness.Path(), harness.Bin(), f.programs, filepath.Dir(t.TempDir()), os.Getenv("PHOS_COMPILED"))
 	if criu, err := harness.CRIU(); err == nil {
 		f.visible = append(f.visible, filepath.Dir(filepath.Dir(criu)))
 	}

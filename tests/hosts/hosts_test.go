@@ -237,8 +237,8 @@ func TestClocks(t *testing.T) {
 	}
 }
 
-// TestWallClock: programs that are built for it see the host's wall clock, also when it is set while
-// they run, and after a reboot. Their monotonic times do not jump.
+// TestWallClock: programs that are built for it see the host's wall clock, also when it is set
+// while they run, and after a reboot. Their monotonic times do not jump.
 func TestWallClock(t *testing.T) {
 	dir := t.TempDir()
 	flag, err := walltime.Flag(dir)

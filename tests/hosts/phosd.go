@@ -9,13 +9,16 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
+// Binary returns the path of a program of phos.
+func (h *Host) Binary(name string) string { return filepath.Join(h.fleet.programs, name) }
+
 // Phosd starts a phosd with software GPUs, at its default places. Flags are those of phosd, and
 // override the defaults.
 func (h *Host) Phosd(gpus int, flags ...string) *Daemon {
 	h.t.Helper()
 	harness.Need(h.t, "build", harness.Built())
 	arguments := []string{
-		filepath.Join(harness.Bin(), "phosd"), fmt.Sprintf("--gpus=soft:%d", gpus), "--log-level=debug",
+		h.Binary("phosd"), fmt.Sprintf("--gpus=soft:%d", gpus), "--log-level=debug",
 	}
 	if criu, err := harness.CRIU(); err == nil {
 		arguments = append(arguments, "--criu="+criu)
@@ -23,18 +26,15 @@ func (h *Host) Phosd(gpus int, flags ...string) *Daemon {
 	return h.Daemon(Daemon{Name: "phosd", Arguments: append(arguments, flags...), ReadyFD: true})
 }
 
-// cli returns the path of pos_cli.
-func cli() string { return filepath.Join(harness.Bin(), "pos_cli") }
-
 // CLI prepares a pos_cli on the host.
 func (h *Host) CLI(ctx context.Context, arguments ...string) *Command {
-	return h.Command(ctx, append([]string{cli()}, arguments...)...)
+	return h.Command(ctx, append([]string{h.Binary("pos_cli")}, arguments...)...)
 }
 
 // RunCLI runs a pos_cli as root, which must succeed, and returns its output.
 func (h *Host) RunCLI(arguments ...string) string {
 	h.t.Helper()
-	return h.Run(append([]string{cli()}, arguments...)...)
+	return h.Run(append([]string{h.Binary("pos_cli")}, arguments...)...)
 }
 
 // Status is what `pos_cli --status --json` prints, as far as tests of several hosts need it.

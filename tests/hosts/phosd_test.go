@@ -117,7 +117,7 @@ func TestMoved(t *testing.T) {
 		t.Error("the saved program ended well")
 	}
 	a.Kill() // nothing of it is needed
-	restore := b.Start("restore", cli(),
+	restore := b.Start("restore", b.Binary("pos_cli"),
 		"--restore", "--trust-seal", "--dir", filepath.Join(SharedDir, "image"))
 	harness.Eventually(t, "phosd serves the restored program", func() bool {
 		if !restore.Alive() {

@@ -17,7 +17,7 @@ import (
 // machine. It must be there when they start.
 const File = "/run/phos-test-clock"
 
-//go:embed offset.go.txt
+//go:embed offset.txt
 var offset string
 
 // The line of time.Now that reads the clocks, and what replaces it.
