@@ -3,6 +3,7 @@ package control
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/scheduler"
@@ -138,4 +139,37 @@ func TestKeptPlace(t *testing.T) {
 	if got := w.await(id, launch.Running); got.State.Replicas[0].Attempt != 1 || slices.Contains(kinds(got), "saved") {
 		t.Errorf("it is in attempt %d, with events %v", got.State.Replicas[0].Attempt, kinds(got))
 	}
+}
+
+// TestClockBehind: the scheduler of a leader whose clock is behind that of the one before it knows
+// what runs, and what waits, and goes on with both.
+func TestClockBehind(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	id := w.launch(simple(1, 1))
+	running := a.awaitRunning(1)
+	waiting := w.launch(simple(1, 1))
+	w.decided()
+	w.turn(func(l *Leader) {
+		for _, e := range l.launches {
+			for _, at := range []*time.Time{&e.Submitted, &e.Queued, &e.Placed, &e.Started} {
+				if !at.IsZero() {
+					*at = at.Add(10 * time.Minute)
+				}
+			}
+			l.changed(e)
+		}
+	})
+	w.depose()
+	a.detach()
+	w.lead()
+	a.attach()
+	if got := w.phase(id); got != scheduler.Running {
+		t.Errorf("what runs is in phase %d of the scheduler", got)
+	}
+	if got := w.phase(waiting); got != scheduler.Waiting {
+		t.Errorf("what waits is in phase %d of the scheduler", got)
+	}
+	a.finish(running[0], 0)
+	w.await(waiting, launch.Running)
 }

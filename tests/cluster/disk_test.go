@@ -23,11 +23,13 @@ import (
 	"github.com/phos-gpu/phos/tests/hosts"
 )
 
-// controllerDisk is where a controller keeps what must not be lost, and diskBytes is enough for
-// that: two logs of the store of 64 MiB each, the reserve, and as much again as must be free.
+// controllerDisk is where a controller keeps what must not be lost. diskBytes is enough for that at
+// first: two logs of the store of 64 MiB each, the reserve, and as much again as must be free.
+// stormBytes is enough for the logs of a long test.
 const (
 	controllerDisk = "/var/lib/phos-controller"
 	diskBytes      = 360 << 20
+	stormBytes     = 1 << 30
 )
 
 // etcd returns a client of the etcd of a host's controller, as root of that host.
@@ -76,8 +78,8 @@ func (s *site) free(h *hosts.Host) {
 // exhaust writes into the store of a controller until that fails.
 func (s *site) exhaust(client *clientv3.Client) {
 	s.Helper()
-	junk := string(bytes.Repeat([]byte("junk"), 250_000))
-	for i := range 1000 {
+	junk := string(bytes.Repeat([]byte("junk"), 25_000))
+	for i := range 10_000 {
 		ctx, cancel := context.WithTimeout(s.Context(), 2*time.Second)
 		_, err := client.Put(ctx, fmt.Sprintf("/junk/%d", i%10), junk)
 		cancel()

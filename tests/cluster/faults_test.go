@@ -23,7 +23,7 @@ func TestFaults(t *testing.T) {
 		t.Run(strconv.Itoa(controllers), func(t *testing.T) {
 			count, seed := number(t, "FAULTS", 8), uint64(number(t, "FAULTS_SEED", int(rand.Uint32())))
 			t.Logf("FAULTS=%d FAULTS_SEED=%d", count, seed)
-			of := shape{hosts: 3, controllers: controllers, gpus: 2, disk: diskBytes, programs: otherBuild(t)}
+			of := shape{hosts: 3, controllers: controllers, gpus: 2, disk: stormBytes, programs: otherBuild(t)}
 			s := newStorm(newSiteWith(t, of, settings), seed)
 			for range count {
 				s.pass()

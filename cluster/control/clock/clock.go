@@ -31,5 +31,6 @@ func (c Clock) Boot() time.Duration { return boottime.Now() }
 // Wall is the time for people.
 func (c Clock) Wall() time.Time { return time.Now().UTC().Truncate(time.Millisecond) }
 
-// Since converts a time of a record to the scheduler's time.
-func (c Clock) Since(at time.Time) time.Duration { return max(0, at.Sub(c.Began)) }
+// Since converts a time of a record to the scheduler's time. If the clock of the leader that wrote
+// it was ahead, it may be later than now, and counts as now.
+func (c Clock) Since(at time.Time) time.Duration { return min(max(0, at.Sub(c.Began)), c.Now()) }
