@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -125,15 +124,13 @@ func (s *storm) checkNothingIsLeft() {
 		}
 		return err == nil && held == 0
 	})
-	pids, err := proc.All()
-	if err != nil {
-		s.Fatal(err)
-	}
-	for _, pid := range pids {
-		// It fails for a process that has just ended, and for those of the kernel.
-		if path, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); err == nil &&
-			filepath.Base(path) == "witness" {
-			s.Errorf("process %d of a launch is left", pid)
+	for _, h := range s.hosts {
+		for _, pid := range h.Processes() {
+			// It fails for a process that has just ended.
+			if path, err := os.Readlink(filepath.Join("/proc", strconv.Itoa(pid), "exe")); err == nil &&
+				filepath.Base(path) == "witness" {
+				s.Errorf("process %d of a launch is left on %s", pid, h.Name)
+			}
 		}
 	}
 }
