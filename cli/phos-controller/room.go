@@ -51,9 +51,14 @@ func freeBytes(dir string) (uint64, error) {
 	return stat.Bavail * uint64(stat.Bsize), nil
 }
 
-// room returns an error while the disk has no room for new launches. A reserve that was used up is
-// made again first.
+// room returns an error while the store or the disk has no room for new launches. A reserve that
+// was used up is made again first.
 func (k *controller) room() error {
+	if k.full != nil && k.full() {
+		return fmt.Errorf("%w: the store of controller %s has reached its limit (store.quota_mib = %d), and makes room "+
+			"if it can: otherwise set a larger one, or a shorter launches.keep, and restart it; what runs goes on",
+			api.ErrRefused, k.name, k.config.Store.QuotaMiB)
+	}
 	k.keepReserve()
 	want := uint64(leastFree)
 	if _, err := os.Stat(k.reservePath()); err != nil {

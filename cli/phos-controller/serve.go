@@ -41,6 +41,7 @@ type controller struct {
 	address  string // by which nodes reach it
 	objects  store.Store
 	members  *members.Members
+	full     func() bool     // whether its own store is full; nil: it has none
 	holder   *channel.Holder // of the certificate; nil before the store was read
 	servers  []*grpc.Server
 	// page is for browsers, on pageListener. Both are nil if none is served.

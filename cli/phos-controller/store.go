@@ -26,11 +26,15 @@ type storeConfig struct {
 	Peers        map[string]string `toml:"peers" comment:"names and IP addresses of all controllers, this one too; none: it is alone"`
 	PeerPort     int               `toml:"peer_port" comment:"where the etcds of peers reach each other"`
 	Endpoints    []string          `toml:"endpoints" comment:"of an etcd that runs elsewhere, as https://HOST:PORT"`
+	QuotaMiB     int               `toml:"quota_mib" comment:"how large the database of the controller's own etcd may become"`
 	Certificates string            `toml:"certificates" comment:"folder with ca.crt, member.crt and member.key, for peers or endpoints"`
 }
 
 // defaultStore is the store of a controller that is told nothing.
-var defaultStore = storeConfig{PeerPort: 7414, Certificates: "/etc/phos/store"}
+var defaultStore = storeConfig{PeerPort: 7414, QuotaMiB: server.DefaultQuotaBytes >> 20, Certificates: "/etc/phos/store"}
+
+// leastQuotaMiB holds a small cluster.
+const leastQuotaMiB = 8
 
 // check returns what is wrong with the configuration, for the controller of a name.
 func (c *storeConfig) check(name string) error {
@@ -43,6 +47,9 @@ func (c *storeConfig) check(name string) error {
 	}
 	if len(c.Peers) == 2 {
 		return errors.New("store.peers has 2 controllers: without either of them the other could not lead; want 3 or 5")
+	}
+	if c.QuotaMiB < leastQuotaMiB {
+		return fmt.Errorf("store.quota_mib is %d: want at least %d", c.QuotaMiB, leastQuotaMiB)
 	}
 	for _, each := range c.Peers {
 		if _, err := netip.ParseAddr(each); err != nil {
@@ -102,6 +109,7 @@ func (k *controller) openStore(ctx context.Context) (running failing, err error)
 func (c *config) ownStore(name string) server.Config {
 	return server.Config{
 		Cluster: "phos", Name: name, DataDir: filepath.Join(c.Controller.StateDir, "etcd"), Members: c.Store.members(),
+		QuotaBytes: int64(c.Store.QuotaMiB) << 20,
 	}
 }
 
@@ -119,6 +127,7 @@ func (k *controller) startStore(ctx context.Context, client *etcd.Config) (faili
 	if err != nil {
 		return nil, err
 	}
+	k.full = running.Full
 	client.Endpoints = []string{running.Endpoint()}
 	return running, nil
 }

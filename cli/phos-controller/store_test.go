@@ -50,7 +50,11 @@ func TestStoreConfig(t *testing.T) {
 		{storeConfig{Peers: map[string]string{"x": "10.0.0.1"}}, "controller.name"},
 		{storeConfig{Peers: map[string]string{"a": "10.0.0.1", "b": "10.0.0.2"}}, "want 3 or 5"},
 		{storeConfig{Peers: map[string]string{"a": "host"}}, "want an IP address"},
+		{storeConfig{QuotaMiB: leastQuotaMiB - 1}, "store.quota_mib is 7"},
 	} {
+		if test.config.QuotaMiB == 0 {
+			test.config.QuotaMiB = defaultStore.QuotaMiB
+		}
 		err := test.config.check("a")
 		if (err == nil) != (test.want == "") || err != nil && !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%+v: got %v, want %q", test.config, err, test.want)

@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -90,6 +91,19 @@ func (s *site) exhaust(client *clientv3.Client) {
 	s.Fatal("the store takes a gigabyte on a full disk")
 }
 
+// tryLaunch submits a launch that ends at once, and returns why it is refused.
+func (s *site) tryLaunch() error {
+	s.Helper()
+	text, err := json.Marshal(shell("true", 1, 0))
+	if err != nil {
+		s.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(s.Context(), time.Second)
+	defer cancel()
+	_, err = s.launches.Create(ctx, &api.CreateRequest{Spec: text})
+	return err
+}
+
 // awaitRefusal waits until a new launch is refused with an error that names the controller's disk,
 // and ends in some words.
 func (s *site) awaitRefusal(end string) {
@@ -97,10 +111,7 @@ func (s *site) awaitRefusal(end string) {
 	text := ""
 	defer func() { s.Logf("a new launch is refused: %s", text) }()
 	harness.Eventually(s.T, "a new launch is refused because of the disk", func() bool {
-		ctx, cancel := context.WithTimeout(s.Context(), time.Second)
-		defer cancel()
-		_, err := s.launches.Create(ctx, &api.CreateRequest{Spec: []byte(`{"jobs":[{"processes":[{"command":["true"]}]}]}`)})
-		text = fmt.Sprint(err)
+		text = fmt.Sprint(s.tryLaunch())
 		return strings.Contains(text, controllerDisk+" has ") && strings.HasSuffix(text, end)
 	})
 }
@@ -189,4 +200,31 @@ func TestFullDiskOfLeader(t *testing.T) {
 		leader = next
 	}
 	s.stop(id)
+}
+
+// TestFullStore: a store that has reached its limit takes no launches, and says why; what runs does
+// not notice. When objects are removed, the store takes launches again by itself.
+func TestFullStore(t *testing.T) {
+	s := newSiteWith(t, shape{hosts: 1, controllers: 1, gpus: 1}, settings+"[store]\nquota_mib = 8\n")
+	dir := s.share("ticks")
+	id := s.launch(ticking(dir))
+	s.awaitRunning(id)
+	client, junk := s.etcd(s.hosts[0]), strings.Repeat("junk", 25_000)
+	harness.Eventually(t, "a new launch is refused because of the store", func() bool {
+		for i := range 100 { // until nothing can be reclaimed either
+			if _, err := client.Put(t.Context(), fmt.Sprintf("/junk/%d", i), junk); err != nil {
+				break
+			}
+		}
+		return strings.Contains(fmt.Sprint(s.tryLaunch()), "store.quota_mib = 8")
+	})
+	s.awaitTicks(dir)
+	if got := s.awaitRunning(id).GetReplicas()[0]; got.GetAttempt() != 1 {
+		t.Errorf("it is in attempt %d", got.GetAttempt())
+	}
+	if _, err := client.Delete(t.Context(), "/junk/", clientv3.WithPrefix()); err != nil {
+		t.Fatal(err)
+	}
+	s.stop(id)
+	harness.Eventually(t, "a launch is taken", func() bool { return s.tryLaunch() == nil })
 }

@@ -29,7 +29,7 @@ func (s *Server) guard(ctx context.Context) {
 	tick := time.NewTicker(guardTime)
 	defer tick.Stop()
 	for tried := int64(0); ; {
-		if at := s.etcd.Server.KV().Rev(); s.full() && (at != tried || !s.crowded()) {
+		if at := s.etcd.Server.KV().Rev(); s.Full() && (at != tried || !s.crowded()) {
 			err := s.relieve(ctx)
 			if errors.Is(err, store.ErrFull) {
 				tried = at
@@ -69,9 +69,9 @@ func (s *Server) crowded() bool {
 	return float64(s.etcd.Server.Backend().Size()) > usedShare*float64(s.config.QuotaBytes)
 }
 
-// full reports whether this member takes no more writes. It stays full, also over a restart, until
+// Full reports whether this member takes no more writes. It stays full, also over a restart, until
 // the alarm is taken back.
-func (s *Server) full() bool {
+func (s *Server) Full() bool {
 	for _, alarm := range s.etcd.Server.Alarms() {
 		if alarm.Alarm == pb.AlarmType_NOSPACE && alarm.MemberID == uint64(s.etcd.Server.MemberID()) {
 			return true
@@ -105,7 +105,7 @@ func (s *Server) reclaim(ctx context.Context) error {
 		return fmt.Errorf("%w: objects have %s of %s", store.ErrFull,
 			words.Bytes(uint64(etcd.Backend().Size())), words.Bytes(uint64(s.config.QuotaBytes)))
 	}
-	if !s.full() {
+	if !s.Full() {
 		return nil
 	}
 	return s.disarm(ctx)
