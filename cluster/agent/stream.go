@@ -2,7 +2,9 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -58,7 +60,10 @@ func (s *stream) send(message *api.FromAgent) error {
 
 // follow introduces the node, and then does what the leader sends.
 func (s *stream) follow(ctx context.Context) error {
-	if err := s.hello(ctx); err != nil {
+	if err := s.hello(ctx); errors.Is(err, io.EOF) {
+		_, err = s.grpc.Recv() // the controller has refused the stream: this says why, and which one leads
+		return err
+	} else if err != nil {
 		return err
 	}
 	stop := s.agent.attempts.reportTo(func(r *api.Report) {
