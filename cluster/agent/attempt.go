@@ -153,6 +153,9 @@ func (t *attempt) neverStarted() {
 	t.awaitRelease()
 }
 
+// errNoDeadline cannot happen: the agent has a deadline before it gets orders.
+var errNoDeadline = errors.New("no controller has said until when it may run")
+
 // start prepares an attempt and starts its supervisor.
 func (t *attempt) start(ctx context.Context, client api.AgentsClient, order *api.Order) (*supervisor.Attempt, error) {
 	a := t.set.agent
@@ -163,7 +166,9 @@ func (t *attempt) start(ctx context.Context, client api.AgentsClient, order *api
 	if err != nil {
 		return nil, err
 	}
-	spec.Deadline = a.newDeadline()
+	if spec.Deadline = a.newDeadline(); spec.Deadline == 0 { // to a supervisor that means for ever
+		return nil, errNoDeadline
+	}
 	started, err := supervisor.Start(ctx, a.path("attempts"), spec)
 	if errors.Is(err, supervisor.ErrExists) {
 		started, _, err = supervisor.Adopt(ctx, a.path("attempts"), t.key)

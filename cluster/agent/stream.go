@@ -23,6 +23,7 @@ type stream struct {
 	mu     sync.Mutex
 	asks   map[uint64]context.CancelFunc
 	fence  time.Duration
+	hailed time.Duration            // when the first message was sent
 	sent   map[uint64]time.Duration // renewals that are not answered
 	number uint64
 }
@@ -84,6 +85,7 @@ func (s *stream) follow(ctx context.Context) error {
 // hello sends the first message.
 func (s *stream) hello(ctx context.Context) error {
 	a := s.agent
+	s.hailed = boottime.Now()
 	return s.send(&api.FromAgent{Message: &api.FromAgent_Hello{Hello: &api.Hello{
 		Node: a.config.Node, BootId: a.boot, Version: a.config.Version, Address: a.config.Address,
 		Inventory: a.inventory(ctx), Held: a.attempts.reports(), Epoch: a.attempts.highestEpoch(),
@@ -123,6 +125,9 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 		}
 	}
 	s.agent.config.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
+	// The leader counts from when it has got the first message. Orders follow at once, and what they
+	// start needs a deadline.
+	s.extend(ctx, s.hailed+s.fence)
 	go s.renewAll(ctx, lease/3)
 	go s.watchInventory(ctx)
 	go s.sendEnds(ctx)
@@ -169,10 +174,14 @@ func (s *stream) renewed(ctx context.Context, r *api.Renewed) {
 	if !known {
 		return
 	}
-	deadline := at + s.fence
 	s.agent.noteRenewal()
-	s.agent.setDeadline(deadline)
-	s.agent.attempts.extend(ctx, deadline)
+	s.extend(ctx, at+s.fence)
+}
+
+// extend lets run what runs here, and what starts from now on, until a time.
+func (s *stream) extend(ctx context.Context, until time.Duration) {
+	s.agent.setDeadline(until)
+	s.agent.attempts.extend(ctx, until)
 }
 
 // inventoryEvery is how often the inventory is looked at.

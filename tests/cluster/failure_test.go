@@ -6,7 +6,9 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
+	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -112,6 +114,39 @@ func TestCutOff(t *testing.T) {
 	first := s.began(id)
 	if last.After(first) {
 		t.Errorf("%s has run until %v, and the next began at %v", node, last, first)
+	}
+	h.Heal()
+	s.awaitNodes(3)
+	s.stop(id)
+}
+
+// TestFencedFromTheStart: what an agent starts at once when it attaches, before any renewal of its
+// lease was answered, is killed as all else when its host is cut off.
+func TestFencedFromTheStart(t *testing.T) {
+	s := newSite(t, 3, 1)
+	dir := s.share("witness")
+	spec := shell("cd "+dir+"; while :; do date +%s.%N > $PHOS_NODE.new; mv $PHOS_NODE.new $PHOS_NODE; sleep 0.02; done", 1, 1)
+	spec.Place.Hostnames = []string{"node2", "node3"} // the controller is on the other one
+	cordon := func(closed bool) {
+		t.Helper()
+		if _, err := s.cluster.ChangeNode(t.Context(), &api.ChangeNodeRequest{Name: "node3", Cordoned: &closed}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	h := s.hosts[1]
+	cordon(true)
+	h.Kill()
+	id := s.launch(spec)
+	h.Slow(300 * time.Millisecond) // so that orders come long before the first answer to a renewal
+	s.boot(1)
+	if got := s.awaitRunning(id).GetReplicas()[0].GetNode(); got != h.Name {
+		t.Fatalf("it runs on %s", got)
+	}
+	cordon(false)
+	s.cutOff(h)
+	s.awaitMoved(id, h.Name)
+	if last, first := s.witness(dir, h.Name), s.began(id); last.After(first) {
+		t.Errorf("%s has run until %v, and the next began at %v", h.Name, last, first)
 	}
 	h.Heal()
 	s.awaitNodes(3)
