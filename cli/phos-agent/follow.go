@@ -8,15 +8,9 @@ import (
 	"os"
 	"time"
 
-	"google.golang.org/grpc"
-	"google.golang.org/grpc/credentials"
-	"google.golang.org/grpc/keepalive"
-
 	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/agent"
-	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/renewal"
 	"github.com/phos-gpu/phos/cluster/metrics"
 	daemonapi "github.com/phos-gpu/phos/daemon/api"
@@ -49,9 +43,11 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 		log.Warn("launches run without phos", "error", err)
 	}
 	running, err := agent.New(ctx, agent.Config{
-		Node: m.Node, Address: o.address, StateDir: o.stateDir, Controllers: m.Controllers, Dial: dialer(holder),
-		SaveControllers: o.saveControllers, Certificate: renewal.New(holder, o.keep, time.Now),
-		Phosd: o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version, Log: log,
+		Node: m.Node, Address: o.address, StateDir: o.stateDir, Contact: agent.Contact{
+			Controllers: m.Controllers, Dial: agent.Dialer(holder), SaveControllers: o.saveControllers,
+			Certificate: renewal.New(holder, o.keep, time.Now), Log: log,
+		},
+		Phosd: o.phosd, Environment: variables, AllowRoot: o.allowRoot, Version: daemonapi.Version,
 	})
 	if err != nil {
 		return err
@@ -69,15 +65,6 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 	err = running.Run(ctx)
 	supervisor.Stopping("stopping; launches go on")
 	return err
-}
-
-// dialer returns what connects to controllers.
-func dialer(holder *channel.Holder) func(address string) (*grpc.ClientConn, error) {
-	return func(address string) (*grpc.ClientConn, error) {
-		return grpc.NewClient("passthrough:///"+address,
-			grpc.WithTransportCredentials(credentials.NewTLS(channel.Client(holder, time.Now))),
-			grpc.WithKeepaliveParams(keepalive.ClientParameters{Time: api.KeepAlive, Timeout: api.KeepAlive / 2}))
-	}
 }
 
 // addressTo returns the address that this machine has on the way to the controllers.

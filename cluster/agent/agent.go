@@ -2,18 +2,13 @@ package agent
 
 import (
 	"context"
-	"errors"
 	"fmt"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
-	"google.golang.org/grpc"
-
 	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/identity/renewal"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -23,13 +18,7 @@ type Config struct {
 	Node, Address string
 	// StateDir keeps what must outlive the agent.
 	StateDir string
-	// Controllers are where the controllers are reached; Dial connects to one.
-	Controllers []string
-	Dial        func(address string) (*grpc.ClientConn, error)
-	// SaveControllers keeps other addresses of controllers for the next start.
-	SaveControllers func([]string) error
-	// Certificate is what the node shows to them.
-	Certificate *renewal.Node
+	Contact
 	// Phosd is the socket of phosd. Environment are the variables that put phos in place of the
 	// driver.
 	Phosd       string
@@ -37,7 +26,6 @@ type Config struct {
 	// AllowRoot lets launches run as root.
 	AllowRoot bool
 	Version   string
-	Log       *slog.Logger
 }
 
 // Agent is the agent of a node.
@@ -46,8 +34,6 @@ type Agent struct {
 	boot     string
 	attempts *attempts
 	code     *codeCache
-	// controllers is used by Run only, and what it calls.
-	controllers *controllers
 	// turn has a value while an attempt is being saved: one at a time.
 	turn chan struct{}
 	// sent has the keys of attempts whose logs the leader has up to their ends, or does not want.
@@ -65,9 +51,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{
-		config: config, boot: boot, controllers: &controllers{all: config.Controllers}, turn: make(chan struct{}, 1),
-	}
+	a := &Agent{config: config, boot: boot, turn: make(chan struct{}, 1)}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)
@@ -83,36 +67,33 @@ func (a *Agent) path(names ...string) string {
 	return filepath.Join(append([]string{a.config.StateDir}, names...)...)
 }
 
-// Times of connections.
-const (
-	retryLeast = 100 * time.Millisecond
-	retryMost  = time.Second
-)
-
 // Run serves the cluster until the context ends. Processes go on.
 func (a *Agent) Run(ctx context.Context) error {
 	go a.attempts.retain(ctx)
-	retry := retryLeast
-	for ctx.Err() == nil {
-		began := time.Now()
-		err := a.attach(ctx)
-		if ctx.Err() != nil {
-			break
-		}
-		if time.Since(began) > retryMost {
-			retry = retryLeast
-		}
-		a.config.Log.Info("no controller leads this node", "error", err, "retry", retry)
-		if errors.Is(err, api.ErrNotPermitted) {
-			retry = retryMost
-		}
-		select {
-		case <-ctx.Done():
-		case <-time.After(retry):
-		}
-		retry = min(2*retry, retryMost)
+	return NewLink(a.config.Contact, a).Run(ctx)
+}
+
+// Hello implements Host.
+func (a *Agent) Hello(ctx context.Context) *api.Hello {
+	return &api.Hello{
+		Node: a.config.Node, BootId: a.boot, Version: a.config.Version, Address: a.config.Address,
+		Inventory: a.Inventory(ctx), Held: a.attempts.reports(), Epoch: a.attempts.highestEpoch(),
 	}
-	return ctx.Err()
+}
+
+// Follow implements Host.
+func (a *Agent) Follow(ctx context.Context, client api.AgentsClient, orders *api.Orders) error {
+	return a.attempts.follow(ctx, client, orders)
+}
+
+// ReportTo implements Host.
+func (a *Agent) ReportTo(report func(*api.Report)) (stop func()) { return a.attempts.reportTo(report) }
+
+// Renewed implements Host: it extends the deadlines of what runs here.
+func (a *Agent) Renewed(ctx context.Context, deadline time.Duration) {
+	a.noteRenewal()
+	a.setDeadline(deadline)
+	a.attempts.extend(ctx, deadline)
 }
 
 // setDeadline notes until when what runs here may run.

@@ -26,7 +26,7 @@ func (s *stream) asked(ctx context.Context, ask *api.Ask) {
 	go func() {
 		defer cancel()
 		if ask.GetExec() != nil {
-			s.execute(ctx, ask)
+			s.link.host.Exec(ctx, s.client, ask)
 		} else {
 			s.answer(ctx, ask)
 		}
@@ -46,21 +46,29 @@ func (s *stream) answer(ctx context.Context, ask *api.Ask) {
 	if err := parts.Send(&api.AnswerPart{Question: ask.GetQuestion()}); err != nil {
 		return
 	}
-	b := &batch{number: ask.GetQuestion(), send: parts.Send}
-	if ask.GetUsage() != nil {
-		err = s.agent.sendUsage(ctx, ask.GetUsage(), b)
-	} else {
-		err = s.agent.readLog(ctx, ask.GetLogs(), b)
-	}
+	sent := false
+	err = s.link.host.Answer(ctx, ask, func(part *api.AnswerPart) error {
+		sent = true
+		return parts.Send(part)
+	})
 	last := &api.AnswerPart{Question: ask.GetQuestion()}
 	if err != nil {
 		last.Error = err.Error()
 	}
 	// Without any part, the leader would not know which question has its answer.
-	if ctx.Err() == nil && (err != nil || !b.sent) {
+	if ctx.Err() == nil && (err != nil || !sent) {
 		_ = parts.Send(last)
 	}
 	_, _ = parts.CloseAndRecv()
+}
+
+// Answer implements Host.
+func (a *Agent) Answer(ctx context.Context, ask *api.Ask, send func(*api.AnswerPart) error) error {
+	b := &batch{number: ask.GetQuestion(), send: send}
+	if ask.GetUsage() != nil {
+		return a.sendUsage(ctx, ask.GetUsage(), b)
+	}
+	return a.readLog(ctx, ask.GetLogs(), b)
 }
 
 // batch collects lines into messages.
@@ -69,7 +77,6 @@ type batch struct {
 	send   func(*api.AnswerPart) error
 	lines  []*api.LogLine
 	bytes  int
-	sent   bool // something was sent
 }
 
 // Limits of one message.
@@ -94,7 +101,7 @@ func (b *batch) flush() error {
 		return nil
 	}
 	part := &api.AnswerPart{Question: b.number, Lines: b.lines}
-	b.lines, b.bytes, b.sent = nil, 0, true
+	b.lines, b.bytes = nil, 0
 	return b.send(part)
 }
 

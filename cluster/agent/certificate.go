@@ -18,7 +18,7 @@ const (
 
 // renewCertificate asks for the next certificate whenever it is due, until the stream ends.
 func (s *stream) renewCertificate(ctx context.Context) {
-	node, log := s.agent.config.Certificate, s.agent.config.Log
+	node, log := s.link.contact.Certificate, s.link.contact.Log
 	wait := node.Due()
 	for sleep(ctx, min(wait, lookAfter)) {
 		if wait = node.Due(); wait > 0 {
@@ -49,7 +49,7 @@ var errNotSigned = errors.New("the leader did not answer")
 
 // nextCertificate asks for a certificate and puts it in place.
 func (s *stream) nextCertificate(ctx context.Context) error {
-	request, err := s.agent.config.Certificate.Request()
+	request, err := s.link.contact.Certificate.Request()
 	if err != nil {
 		return err
 	}
@@ -65,6 +65,6 @@ func (s *stream) nextCertificate(ctx context.Context) error {
 		if issued.GetError() != "" {
 			return errors.New(issued.GetError())
 		}
-		return s.agent.config.Certificate.Accept(issued.GetCertificate(), issued.GetBundle())
+		return s.link.contact.Certificate.Accept(issued.GetCertificate(), issued.GetBundle())
 	}
 }

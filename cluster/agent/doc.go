@@ -7,7 +7,8 @@
 // enough, the supervisors kill them, without the agent's help.
 //
 //	agent.go      the agent and its settings
-//	stream.go     the stream to the leader
+//	link.go       what keeps a node attached to the leader
+//	stream.go     the stream to it
 //	attempts.go   what the node has, and what it shall have
 //	attempt.go    the course of one attempt
 //	prepare.go    working directories, code and environments

@@ -26,9 +26,12 @@ type logEnds struct {
 	next map[supervisor.Key]int64
 }
 
+// Attached implements Host: the ends of logs are sent.
+func (a *Agent) Attached(ctx context.Context, client api.AgentsClient) { go a.sendEnds(ctx, client) }
+
 // sendEnds sends what logs have grown, until the stream ends.
-func (s *stream) sendEnds(ctx context.Context) {
-	ends := &logEnds{agent: s.agent, next: map[supervisor.Key]int64{}}
+func (a *Agent) sendEnds(ctx context.Context, client api.AgentsClient) {
+	ends := &logEnds{agent: a, next: map[supervisor.Key]int64{}}
 	ticker := time.NewTicker(endsEvery)
 	defer ticker.Stop()
 	for {
@@ -37,7 +40,7 @@ func (s *stream) sendEnds(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		ends.sendAll(ctx, s.client)
+		ends.sendAll(ctx, client)
 	}
 }
 

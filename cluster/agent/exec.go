@@ -39,9 +39,9 @@ const (
 	statusNotFound    = 127
 )
 
-// execute runs a command that the leader has asked for.
-func (s *stream) execute(ctx context.Context, ask *api.Ask) {
-	opened, err := s.client.Exec(ctx)
+// Exec implements Host: it runs a command that the leader has asked for.
+func (a *Agent) Exec(ctx context.Context, client api.AgentsClient, ask *api.Ask) {
+	opened, err := client.Exec(ctx)
 	if err != nil {
 		return // the leader is gone
 	}
@@ -49,7 +49,7 @@ func (s *stream) execute(ctx context.Context, ask *api.Ask) {
 	if x.send(&api.ExecReply{Message: &api.ExecReply_Question{Question: ask.GetQuestion()}}) != nil {
 		return
 	}
-	end, err := x.run(ctx, s.agent, ask.GetExec())
+	end, err := x.run(ctx, a, ask.GetExec())
 	if err != nil {
 		end = &api.ExecEnd{Code: statusNotExecuted, Error: err.Error()}
 		if errors.Is(err, fs.ErrNotExist) {

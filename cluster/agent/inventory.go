@@ -21,8 +21,8 @@ const statusTime = 2 * time.Second
 // source for tests.
 const foreignVariable = "PHOS_TEST_FOREIGN_GPUS"
 
-// inventory returns what the node has for launches.
-func (a *Agent) inventory(ctx context.Context) *clusterapi.Inventory {
+// Inventory implements Host.
+func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
 	i := &clusterapi.Inventory{Cpus: uint32(runtime.NumCPU()), Os: osName()}
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {

@@ -14,7 +14,7 @@ import (
 
 // stream is one stream to a leader.
 type stream struct {
-	agent  *Agent
+	link   *Link
 	client api.AgentsClient
 	grpc   api.Agents_AttachClient
 	issued chan *api.Issued
@@ -29,9 +29,9 @@ type stream struct {
 }
 
 // attach connects to a controller and follows it, until the connection ends.
-func (a *Agent) attach(ctx context.Context) error {
-	address := a.controllers.pick()
-	conn, err := a.config.Dial(address)
+func (l *Link) attach(ctx context.Context) error {
+	address := l.controllers.pick()
+	conn, err := l.contact.Dial(address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", address, err)
 	}
@@ -44,11 +44,11 @@ func (a *Agent) attach(ctx context.Context) error {
 		return fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
 	}
 	s := &stream{
-		agent: a, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
+		link: l, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
 		asks: map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
 	}
 	err = s.follow(ctx)
-	a.controllers.named(opened.Trailer())
+	l.controllers.named(opened.Trailer())
 	return fmt.Errorf("attached to %s: %w", address, api.FromStatus(err))
 }
 
@@ -67,7 +67,7 @@ func (s *stream) follow(ctx context.Context) error {
 	} else if err != nil {
 		return err
 	}
-	stop := s.agent.attempts.reportTo(func(r *api.Report) {
+	stop := s.link.host.ReportTo(func(r *api.Report) {
 		_ = s.send(&api.FromAgent{Message: &api.FromAgent_Report{Report: r}}) // the next stream reports it again
 	})
 	defer stop()
@@ -84,12 +84,9 @@ func (s *stream) follow(ctx context.Context) error {
 
 // hello sends the first message.
 func (s *stream) hello(ctx context.Context) error {
-	a := s.agent
 	s.hailed = boottime.Now()
-	return s.send(&api.FromAgent{Message: &api.FromAgent_Hello{Hello: &api.Hello{
-		Node: a.config.Node, BootId: a.boot, Version: a.config.Version, Address: a.config.Address,
-		Inventory: a.inventory(ctx), Held: a.attempts.reports(), Epoch: a.attempts.highestEpoch(),
-	}}})
+	hello := s.link.host.Hello(ctx)
+	return s.send(&api.FromAgent{Message: &api.FromAgent_Hello{Hello: hello}})
 }
 
 // receive handles a message of the leader.
@@ -100,7 +97,7 @@ func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
 	case *api.ToAgent_Renewed:
 		s.renewed(ctx, m.Renewed)
 	case *api.ToAgent_Orders:
-		return s.agent.attempts.follow(ctx, s.client, m.Orders)
+		return s.link.host.Follow(ctx, s.client, m.Orders)
 	case *api.ToAgent_Issued:
 		select {
 		case s.issued <- m.Issued:
@@ -119,19 +116,20 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 	if lease < 100*time.Millisecond || s.fence < lease {
 		return fmt.Errorf("a lease of %v and fence_after of %v make no sense", lease, s.fence)
 	}
-	if s.agent.controllers.learn(w.GetControllers()) {
-		if err := s.agent.config.SaveControllers(w.GetControllers()); err != nil {
-			s.agent.config.Log.Warn("the addresses of controllers are not kept", "error", err)
+	contact := &s.link.contact
+	if s.link.controllers.learn(w.GetControllers()) {
+		if err := contact.SaveControllers(w.GetControllers()); err != nil {
+			contact.Log.Warn("the addresses of controllers are not kept", "error", err)
 		}
 	}
-	s.agent.config.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
+	contact.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
 	// The leader counts from when it has got the first message. Orders follow at once, and what they
 	// start needs a deadline.
-	s.extend(ctx, s.hailed+s.fence)
+	s.link.host.Renewed(ctx, s.hailed+s.fence)
+	s.link.host.Attached(ctx, s.client)
 	go s.renewAll(ctx, lease/3)
 	go s.watchInventory(ctx)
-	go s.sendEnds(ctx)
-	if err := s.agent.config.Certificate.Trust(w.GetBundle()); err != nil {
+	if err := contact.Certificate.Trust(w.GetBundle()); err != nil {
 		return fmt.Errorf("CAs of the cluster: %w", err)
 	}
 	go s.renewCertificate(ctx)
@@ -174,14 +172,7 @@ func (s *stream) renewed(ctx context.Context, r *api.Renewed) {
 	if !known {
 		return
 	}
-	s.agent.noteRenewal()
-	s.extend(ctx, at+s.fence)
-}
-
-// extend lets run what runs here, and what starts from now on, until a time.
-func (s *stream) extend(ctx context.Context, until time.Duration) {
-	s.agent.setDeadline(until)
-	s.agent.attempts.extend(ctx, until)
+	s.link.host.Renewed(ctx, at+s.fence)
 }
 
 // inventoryEvery is how often the inventory is looked at.
@@ -198,7 +189,7 @@ func (s *stream) watchInventory(ctx context.Context) {
 			return
 		case <-ticker.C:
 		}
-		inventory := s.agent.inventory(ctx)
+		inventory := s.link.host.Inventory(ctx)
 		if text := inventory.String(); text != last {
 			last = text
 			_ = s.send(&api.FromAgent{Message: &api.FromAgent_Inventory{Inventory: inventory}})
