@@ -33,6 +33,8 @@ type bench struct {
 	while time.Duration
 	// jobs is the number of jobs for a scheduler.
 	jobs int
+	// fleet is the size of a cluster.
+	fleet fleetSize
 	// disk and memory are directories for images.
 	disk, memory string
 
@@ -64,6 +66,7 @@ func groups() []group {
 		{"sim", measureSim},
 		{"peers", measurePeers},
 		{"planning", measurePlanning},
+		{"cluster", measureCluster},
 	}
 }
 
@@ -93,6 +96,7 @@ func newBench(t *testing.T) *bench {
 		rounds:  3,
 		while:   4 * time.Second,
 		jobs:    100_000,
+		fleet:   fleetOf(1000),
 	}
 	if names := os.Getenv("PHOS_BENCH"); names != "" && names != "1" {
 		for name := range strings.SplitSeq(names, "|") {
@@ -107,6 +111,13 @@ func newBench(t *testing.T) *bench {
 		if b.rounds, err = strconv.Atoi(rounds); err != nil || b.rounds < 1 {
 			t.Fatalf("PHOS_BENCH_ROUNDS=%s: %v", rounds, err)
 		}
+	}
+	if nodes := os.Getenv("PHOS_BENCH_NODES"); nodes != "" {
+		count, err := strconv.Atoi(nodes)
+		if err != nil || count < 1 {
+			t.Fatalf("PHOS_BENCH_NODES=%s: %v", nodes, err)
+		}
+		b.fleet = fleetOf(count)
 	}
 	if size := os.Getenv("PHOS_BENCH_SIZE"); size != "" {
 		var bytes config.Size

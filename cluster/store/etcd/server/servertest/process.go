@@ -181,6 +181,9 @@ func (p *Process) Kill() {
 	_ = p.input.Close()
 }
 
+// PID returns the pid of the process.
+func (p *Process) PID() int { return p.command.Process.Pid }
+
 // Wait waits until the process ends by itself, and returns what it has said.
 func (p *Process) Wait() string {
 	_ = p.command.Wait()
