@@ -46,8 +46,8 @@ func (l *Leader) changeNode(n *node, by string, request *api.ChangeNodeRequest) 
 		n.Shard = request.GetShard()
 	}
 	l.changedNodes[n] = struct{}{}
+	l.factsChanged(n)
 	l.cordon(n, by, request)
-	l.tableChanged()
 	return nil
 }
 
@@ -103,10 +103,10 @@ func (l *Leader) removeNode(n *node, by string) {
 	delete(l.nodes, n.Name)
 	delete(l.changedNodes, n)
 	if n.introduced {
-		l.nodeNames[n.id] = ""
+		l.tables.names[n.id] = ""
 	}
 	l.removed = append(l.removed, n)
-	l.tableChanged()
+	l.factsChanged(n)
 }
 
 // AddNode makes a machine a node of the cluster. Key is the fingerprint of its certificate.

@@ -94,18 +94,16 @@ func newID() string {
 }
 
 // byRequest returns the launches that an earlier request with the same number has created.
-func (l *Leader) byRequest(by, request string) (found []*entry) {
-	if request == "" {
-		return nil
-	}
-	for _, e := range l.launches {
-		if e.Request == request && e.By == by {
-			found = append(found, e)
-		}
-	}
-	slices.SortFunc(found, func(a, b *entry) int { return a.Number - b.Number })
-	return found
+func (l *Leader) byRequest(by, number string) []*entry {
+	created := slices.Values(l.requests[requestKey{by, number}])
+	return slices.SortedFunc(created, func(a, b *entry) int { return a.Number - b.Number })
 }
+
+// requestKey names a request: numbers are those of a caller.
+type requestKey struct{ by, number string }
+
+// request returns the key of the request that has created a launch.
+func (e *entry) request() requestKey { return requestKey{e.By, e.Request} }
 
 // find returns a launch by its id, its number, or the name of the newest one that is called so.
 func (l *Leader) find(text string) *entry {
@@ -158,8 +156,11 @@ func (l *Leader) lookAtDependencies(e *entry) {
 
 // dependents looks at the launches that wait for one that has ended.
 func (l *Leader) dependents(ended *entry) {
-	for _, e := range l.launches {
-		if e.State.Phase == launch.Waiting && slices.Contains(e.State.Spec.After, ended.ID) {
+	for e := range l.waiting {
+		switch {
+		case e.State.Phase != launch.Waiting:
+			delete(l.waiting, e)
+		case slices.Contains(e.State.Spec.After, ended.ID):
 			l.lookAtDependencies(e)
 		}
 	}
@@ -178,20 +179,6 @@ func (l *Leader) feasible(spec launch.Spec) error {
 		return fmt.Errorf("%w: %s; the cluster has %s", ErrNeverFits, lacking, l.has())
 	}
 	return nil
-}
-
-// emptyTable returns a table of all nodes, as if nothing ran there and all were open.
-func (l *Leader) emptyTable() (t fit.Table) {
-	for _, name := range l.nodeNames {
-		n := l.nodes[name]
-		if n == nil {
-			t = append(t, fit.Node{})
-			continue
-		}
-		bare := node{Node: n.Node, open: true}
-		t = append(t, bare.tableNode())
-	}
-	return t
 }
 
 // has says what the cluster has, in one line.
@@ -219,9 +206,20 @@ func (l *Leader) has() string {
 func (l *Leader) forget(e *entry) {
 	delete(l.launches, e.ID)
 	delete(l.numbers, e.Number)
+	l.forgetRequest(e)
+	delete(l.waiting, e)
 	delete(l.changedLaunches, e)
 	for _, q := range l.queues {
 		delete(q.next, e)
 	}
 	l.forgotten = append(l.forgotten, e)
+}
+
+// forgetRequest drops a launch from those that its request has created.
+func (l *Leader) forgetRequest(e *entry) {
+	left := slices.DeleteFunc(l.requests[e.request()], func(other *entry) bool { return other == e })
+	l.requests[e.request()] = left
+	if len(left) == 0 {
+		delete(l.requests, e.request())
+	}
 }

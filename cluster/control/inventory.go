@@ -34,7 +34,7 @@ func (l *Leader) takeInventory(n *node) {
 	}
 	n.Inventory = next
 	l.changedNodes[n] = struct{}{}
-	l.tableChanged()
+	l.factsChanged(n)
 	if n.open { // the schedulers look at a node's GPUs when it opens
 		l.setOpen(n, false)
 		l.lookAtLease(n)

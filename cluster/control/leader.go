@@ -30,14 +30,17 @@ type Leader struct {
 	cluster  record.Cluster
 	launches map[string]*entry
 	numbers  map[int]*entry
+	// requests are the launches that a request has created, and waiting those that wait for others.
+	requests map[requestKey][]*entry
+	waiting  map[*entry]struct{}
 	nodes    map[string]*node
-	// nodeNames are the nodes by their numbers for the schedulers.
-	nodeNames  []string
-	tableStale bool
-	queues     []*queue
-	watchers   map[Watcher]struct{}
-	questions  *session.Questions
-	quotas     quotas
+	tables   tables
+	// mayStart means that parts may have got their places.
+	mayStart  bool
+	queues    []*queue
+	watchers  map[Watcher]struct{}
+	questions *session.Questions
+	quotas    quotas
 
 	changedLaunches map[*entry]struct{}
 	changedNodes    map[*node]struct{}
@@ -62,6 +65,8 @@ func NewLeader(
 		store: objects, leadership: leadership, settings: settings.withDefaults(),
 		log:      log.With("epoch", leadership.Epoch()),
 		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
+		requests: map[requestKey][]*entry{}, waiting: map[*entry]struct{}{},
+		tables:   tables{stale: map[*node]struct{}{}},
 		watchers: map[Watcher]struct{}{}, questions: session.NewQuestions(),
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
 		turns: backlog.New[func()](),
@@ -111,6 +116,7 @@ func (l *Leader) batch(ctx context.Context) error {
 	for _, turn := range l.turns.Take() {
 		turn()
 	}
+	l.tryStarts()
 	if err := l.write(ctx); err != nil {
 		return err
 	}

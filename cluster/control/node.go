@@ -65,14 +65,14 @@ func (l *Leader) occupy(e *entry, replica int) {
 		n.live = map[liveKey]liveReplica{}
 	}
 	n.live[liveKey{e, replica}] = liveReplica{e, fit.ReplicaOf(&e.State.Spec, r, replica), r.GPUs, r.Port}
-	l.tableChanged()
+	l.tableChanged(n)
 }
 
 // vacate notes that a replica has no processes left on a node.
 func (l *Leader) vacate(e *entry, replica int, name string) {
 	if n := l.nodes[name]; n != nil {
 		delete(n.live, liveKey{e, replica})
-		l.tableChanged()
+		l.tableChanged(n)
 		if n.waiting { // the schedulers must learn first that this one has ended
 			l.turns.Add(func() { l.takeInventory(n) })
 		}
@@ -192,7 +192,7 @@ func (l *Leader) setOpen(n *node, open bool) {
 		return
 	}
 	n.open = open
-	l.tableChanged()
+	l.tableChanged(n)
 	for _, q := range l.queues {
 		q.nodeOpen(n, open)
 	}

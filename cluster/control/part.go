@@ -36,7 +36,20 @@ type part struct {
 }
 
 // lose notes that the scheduler has taken the part's place.
-func (p *part) lose() { p.assigned, p.on, p.units, p.starting = nil, nil, nil, false }
+func (p *part) lose() {
+	p.assigned, p.on, p.units = nil, nil, nil
+	p.await(false)
+}
+
+// await notes whether the part waits for its place to become free.
+func (p *part) await(waits bool) {
+	p.starting = waits
+	if waits {
+		p.queue.starting[p] = struct{}{}
+	} else {
+		delete(p.queue.starting, p)
+	}
+}
 
 // need returns what the part wants of nodes.
 func (p *part) need() fit.Need {
@@ -67,7 +80,7 @@ func (l *Leader) syncParts(e *entry) {
 		}
 	case launch.Stopping: // its places are its own until no process is left
 	}
-	l.tryStarts()
+	l.mayStart = true
 }
 
 // wantGang has the replicas that start together placed. If they have just been stopped to start
@@ -83,7 +96,7 @@ func (l *Leader) wantGang(e *entry, replicas []int) {
 	case p == nil:
 		l.submit(e, gang, replicas)
 	case p.assigned != nil:
-		p.starting = true
+		p.await(true)
 	}
 }
 
@@ -143,14 +156,15 @@ func (l *Leader) carryOut(q *queue, plan scheduler.Plan) {
 		if p == nil {
 			continue // it was dropped since
 		}
-		p.run, p.starting, p.on = start.Run, true, start.On
+		p.run, p.on = start.Run, start.On
+		p.await(true)
 		p.assigned, p.units = q.placer.Answer(p.id, start.On) // without assignments it cannot start
 	}
 	for _, e := range kept {
 		e.kept = true
 		l.keepPlaces(e)
 	}
-	l.tryStarts()
+	l.mayStart = true
 }
 
 // preempt takes the place of a part, which the scheduler has queued again. It reports false if the
@@ -169,12 +183,16 @@ func (l *Leader) preempt(p *part) bool {
 	return true
 }
 
-// tryStarts starts the parts whose places have become free.
+// tryStarts starts the parts whose places have become free, after the turns that may have freed
+// them.
 func (l *Leader) tryStarts() {
-	for _, q := range l.queues {
-		for _, p := range q.startable() {
-			if p.starting && l.canStart(p) {
-				l.start(p)
+	for l.mayStart {
+		l.mayStart = false
+		for _, q := range l.queues {
+			for _, p := range q.startable() {
+				if p.starting && l.canStart(p) {
+					l.start(p)
+				}
 			}
 		}
 	}
@@ -211,7 +229,7 @@ func (l *Leader) gpusTaken(a launch.Assignment) bool {
 
 // start places a part, if its nodes can still take it.
 func (l *Leader) start(p *part) {
-	p.starting = false
+	p.await(false)
 	assigned, err := l.reserve(p)
 	if err == nil {
 		err = l.apply(p.entry, launch.Placed{Assignments: assigned})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -26,7 +27,9 @@ type queue struct {
 	gpus   bool
 	parts  map[cluster.JobID]*part
 	next   map[*entry]int // the number of the next job of a launch
-	placer *fit.Placer
+	// starting are the parts that wait for their places to become free.
+	starting map[*part]struct{}
+	placer   *fit.Placer
 	// grown means that the scheduler gets nodes with the next flush, and growths counts these.
 	grown   bool
 	growths int
@@ -41,7 +44,7 @@ type queue struct {
 func newQueue(l *Leader, name string, gpus bool) (*queue, error) {
 	q := &queue{
 		leader: l, name: name, gpus: gpus, parts: map[cluster.JobID]*part{},
-		next: map[*entry]int{}, mail: backlog.NewPipe[scheduler.Event](),
+		next: map[*entry]int{}, starting: map[*part]struct{}{}, mail: backlog.NewPipe[scheduler.Event](),
 	}
 	policies, err := l.settings.Policies()
 	if err != nil {
@@ -172,14 +175,8 @@ func (q *queue) retry(p *part) bool {
 }
 
 // startable returns the parts that wait for their places to become free, the oldest first.
-func (q *queue) startable() (found []*part) {
-	for _, p := range q.parts {
-		if p.starting {
-			found = append(found, p)
-		}
-	}
-	slices.SortFunc(found, func(a, b *part) int { return int(a.id - b.id) })
-	return found
+func (q *queue) startable() []*part {
+	return slices.SortedFunc(maps.Keys(q.starting), func(a, b *part) int { return int(a.id - b.id) })
 }
 
 // submit tells the scheduler of a part.
@@ -212,6 +209,7 @@ func (q *queue) facts(p *part, need fit.Need) cluster.Job {
 // drop tells the scheduler that a part is over, and gives its place back.
 func (q *queue) drop(p *part) {
 	delete(q.parts, p.id)
+	delete(q.starting, p)
 	q.placer.Forget(p.id)
 	q.mail.Post(scheduler.Event{Kind: scheduler.Finished, Job: p.id})
 }

@@ -75,7 +75,7 @@ func TestGrownNode(t *testing.T) {
 		n := l.nodes["a"]
 		l.setOpen(n, false)
 		n.Inventory.GPUs = append(n.Inventory.GPUs, record.GPU{Index: 1, Name: "Soft", MemoryBytes: 1 << 33})
-		l.tableChanged()
+		l.factsChanged(n)
 	})
 	w.launch(simple(2, 1))
 	a.awaitRunning(2)

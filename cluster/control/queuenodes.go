@@ -35,15 +35,14 @@ func (l *Leader) startQueues() error {
 
 // introduce gives a node its number, and tells the schedulers of it. It is closed.
 func (l *Leader) introduce(n *node) {
-	n.id, n.introduced = cluster.NodeID(len(l.nodeNames)), true
-	l.nodeNames = append(l.nodeNames, n.Name)
+	n.id, n.introduced = l.tables.add(n.Name), true
 	for _, q := range l.queues {
 		machine := q.machine(n)
 		q.mail.Post(scheduler.Event{Kind: scheduler.NodeUp, Node: n.id, Machine: &machine})
 		q.mail.Post(scheduler.Event{Kind: scheduler.Cordoned, Node: n.id})
 		q.grown = true
 	}
-	l.tableChanged()
+	l.factsChanged(n)
 }
 
 // machine describes a node to a scheduler.
@@ -138,15 +137,13 @@ func (q *queue) onlyType(n fit.Need) string {
 		return ""
 	}
 	types := map[string]bool{}
-	for _, node := range q.leader.nodes {
-		for _, gpu := range node.Inventory.GPUs {
-			fits := true
-			for i := range n.Replicas {
-				fits = fits && (n.Replicas[i].GPUs == 0 || n.Replicas[i].Takes(gpu.Name, gpu.MemoryBytes))
-			}
-			if fits {
-				types[gpu.Name] = true
-			}
+	for kind := range q.leader.gpuKinds() {
+		fits := true
+		for i := range n.Replicas {
+			fits = fits && (n.Replicas[i].GPUs == 0 || n.Replicas[i].Takes(kind.name, kind.memory))
+		}
+		if fits {
+			types[kind.name] = true
 		}
 	}
 	if len(types) != 1 {

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/phos-gpu/phos/cluster/control/clock"
+	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 )
@@ -65,6 +66,12 @@ func (l *Leader) loadCluster(ctx context.Context) error {
 func (l *Leader) keep(e *entry) {
 	l.launches[e.ID] = e
 	l.numbers[e.Number] = e
+	if e.Request != "" {
+		l.requests[e.request()] = append(l.requests[e.request()], e)
+	}
+	if e.State.Phase == launch.Waiting {
+		l.waiting[e] = struct{}{}
+	}
 	l.latest = max(l.latest, e.Number)
 	e.told = e.State.Orders()
 }

@@ -49,6 +49,9 @@ func (t Turn) Feasible(s Submission) error {
 	return err
 }
 
+// HasNodes reports whether a node has joined.
+func (t Turn) HasNodes() bool { return len(t.leader.nodes) > 0 }
+
 // Create queues a launch, or one for each combination of an array's parameters.
 func (t Turn) Create(s Submission) (created []*record.Launch, err error) {
 	entries, err := t.leader.create(s)

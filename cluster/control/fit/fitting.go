@@ -1,6 +1,7 @@
 package fit
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -93,11 +94,11 @@ func (f *fitting) unitsOn(id cluster.NodeID, r *Replica) (units []cluster.GPU, l
 		return nil, 0, false
 	}
 	mask := f.free(id) &^ has.units
-	for index := range int32(Slots) {
-		if mask&(1<<index) == 0 {
-			continue
-		}
-		gpu := cluster.GPU{Node: id, Index: index}
+	if bits.OnesCount64(mask) < r.Units(f.gpus) {
+		return nil, 0, false
+	}
+	for ; mask != 0; mask &= mask - 1 {
+		gpu := cluster.GPU{Node: id, Index: int32(bits.TrailingZeros64(mask))}
 		if f.gpus && !t.suits(r, gpu) {
 			continue
 		}

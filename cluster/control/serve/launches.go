@@ -60,7 +60,7 @@ func (s *launches) Create(ctx context.Context, request *api.CreateRequest) (*api
 func create(ctx context.Context, leader *control.Leader, s control.Submission, dry bool) (*api.CreateReply, error) {
 	reply := &api.CreateReply{}
 	return reply, leader.Ask(ctx, func(t control.Turn) error {
-		if len(t.Nodes()) == 0 {
+		if !t.HasNodes() {
 			reply.Notices = append(reply.Notices, "no node has joined yet: the launch waits for one")
 		}
 		if checkpoint := &s.Spec.Checkpoint; checkpoint.Every > 0 || len(checkpoint.On) > 0 {
