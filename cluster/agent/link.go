@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"log/slog"
+	"math/rand/v2"
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
@@ -61,11 +63,15 @@ type Link struct {
 	contact     Contact
 	host        Host
 	controllers *controllers
+	// conns are connections to controllers that did not lead when they were asked, by address.
+	conns map[string]*grpc.ClientConn
 }
 
 // NewLink returns a link that is not attached yet.
 func NewLink(contact Contact, host Host) *Link {
-	return &Link{contact: contact, host: host, controllers: &controllers{all: contact.Controllers}}
+	return &Link{
+		contact: contact, host: host, controllers: &controllers{all: contact.Controllers}, conns: map[string]*grpc.ClientConn{},
+	}
 }
 
 // Times of connections.
@@ -76,6 +82,7 @@ const (
 
 // Run attaches the node again and again, until the context ends.
 func (l *Link) Run(ctx context.Context) error {
+	defer l.disconnect()
 	retry := retryLeast
 	for ctx.Err() == nil {
 		began := time.Now()
@@ -92,9 +99,43 @@ func (l *Link) Run(ctx context.Context) error {
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retry):
+		case <-time.After(retry/2 + rand.N(retry)): // nodes that have lost a leader at once ask one by one
 		}
 		retry = min(2*retry, retryMost)
 	}
 	return ctx.Err()
+}
+
+// connect returns a connection to a controller. As long as none leads, each is asked again and
+// again, by the same connection: with many nodes, handshakes would take longer than elections.
+func (l *Link) connect(address string) (*grpc.ClientConn, error) {
+	if conn := l.conns[address]; conn != nil {
+		if conn.GetState() == connectivity.TransientFailure {
+			conn.ResetConnectBackoff() // Run has a wait of its own
+		}
+		return conn, nil
+	}
+	conn, err := l.contact.Dial(address)
+	if err == nil {
+		l.conns[address] = conn
+	}
+	return conn, err
+}
+
+// keepOnly closes all connections but one.
+func (l *Link) keepOnly(address string) {
+	for other, conn := range l.conns {
+		if other != address {
+			_ = conn.Close()
+			delete(l.conns, other)
+		}
+	}
+}
+
+// disconnect closes all connections.
+func (l *Link) disconnect() {
+	for _, conn := range l.conns {
+		_ = conn.Close()
+	}
+	clear(l.conns)
 }

@@ -14,10 +14,13 @@ import (
 
 // stream is one stream to a leader.
 type stream struct {
-	link   *Link
-	client api.AgentsClient
-	grpc   api.Agents_AttachClient
-	issued chan *api.Issued
+	link    *Link
+	client  api.AgentsClient
+	grpc    api.Agents_AttachClient
+	issued  chan *api.Issued
+	address string // of the controller
+	// attached means that the leader has answered.
+	attached bool
 
 	// mu guards what follows, and is held while a message is sent.
 	mu     sync.Mutex
@@ -31,11 +34,10 @@ type stream struct {
 // attach connects to a controller and follows it, until the connection ends.
 func (l *Link) attach(ctx context.Context) error {
 	address := l.controllers.pick()
-	conn, err := l.contact.Dial(address)
+	conn, err := l.connect(address)
 	if err != nil {
 		return fmt.Errorf("connect to %s: %w", address, err)
 	}
-	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client := api.NewAgentsClient(conn)
@@ -44,10 +46,13 @@ func (l *Link) attach(ctx context.Context) error {
 		return fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
 	}
 	s := &stream{
-		link: l, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
+		link: l, address: address, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
 		asks: map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
 	}
 	err = s.follow(ctx)
+	if s.attached {
+		l.disconnect()
+	}
 	l.controllers.named(opened.Trailer())
 	return fmt.Errorf("attached to %s: %w", address, api.FromStatus(err))
 }
@@ -111,6 +116,8 @@ func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
 
 // welcomed begins to renew the lease.
 func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
+	s.attached = true
+	s.link.keepOnly(s.address)
 	lease := time.Duration(w.GetLeaseMs()) * time.Millisecond
 	s.fence = time.Duration(w.GetFenceAfterMs()) * time.Millisecond
 	if lease < 100*time.Millisecond || s.fence < lease {

@@ -71,8 +71,10 @@ func (l *Leader) introduced(n *node, hello *api.Hello) {
 	if n.Version != hello.GetVersion() || n.BootID != hello.GetBootId() {
 		l.nodeEvent(n, "attached", fmt.Sprintf("agent %s at %s", hello.GetVersion(), hello.GetAddress()))
 	}
+	if n.Address != hello.GetAddress() {
+		l.changedNodes[n] = struct{}{}
+	}
 	n.BootID, n.Version, n.Address = hello.GetBootId(), hello.GetVersion(), hello.GetAddress()
-	l.changedNodes[n] = struct{}{}
 	l.inventory(n, hello.GetInventory())
 	if !n.introduced {
 		l.introduce(n)

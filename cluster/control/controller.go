@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/store"
 )
 
@@ -19,6 +20,8 @@ type Controller struct {
 	settings Settings
 	address  string
 	log      *slog.Logger
+	// other is the address of the controller that leads; empty: none does.
+	other *recent.Answer[string]
 
 	mu     sync.Mutex
 	leader *Leader // nil while another controller leads
@@ -26,8 +29,21 @@ type Controller struct {
 
 // NewController returns a controller that others reach at an address.
 func NewController(objects store.Store, settings Settings, address string, log *slog.Logger) *Controller {
-	return &Controller{store: objects, settings: settings, address: address, log: log}
+	return &Controller{
+		store: objects, settings: settings, address: address, log: log,
+		other: recent.New(leaderGood, func(ctx context.Context) (string, error) {
+			name, _, err := objects.Leader(ctx)
+			if errors.Is(err, store.ErrNotFound) {
+				return "", nil
+			}
+			return name, err
+		}),
+	}
 }
+
+// leaderGood is how long a controller that does not lead remembers which one does. One that is out
+// of date names the next.
+const leaderGood = 100 * time.Millisecond
 
 // Address returns where others reach this controller.
 func (c *Controller) Address() string { return c.address }
@@ -142,8 +158,8 @@ func (c *Controller) Leading(ctx context.Context) (*Leader, error) {
 	if leader != nil {
 		return leader, nil
 	}
-	name, _, err := c.store.Leader(ctx)
-	if err != nil && !errors.Is(err, store.ErrNotFound) {
+	name, err := c.other.Get(ctx)
+	if err != nil {
 		return nil, err
 	}
 	if name == c.address {

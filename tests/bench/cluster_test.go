@@ -56,10 +56,10 @@ func manyNodes(t *testing.T, size fleetSize) (rows []row) {
 	if more := size.listed - size.nodes*size.gpus; more > 0 {
 		submit(more)
 	}
-	rows = append(rows, listLaunches(t, s.Controllers[0], client))
+	rows = append(rows, listLaunches(t, s.Leader(client), client))
 	submit(size.queued - max(0, size.listed-size.nodes*size.gpus))
 	rows = append(endAndPlace(t, s, f, client, size), rows...)
-	rows = append(rows, takeOver(t, s, f, size))
+	rows = append(rows, takeOver(t, s.Leader(client), f, size))
 	for _, fault := range f.Faults() {
 		t.Error(fault)
 	}
@@ -69,7 +69,8 @@ func manyNodes(t *testing.T, size fleetSize) (rows []row) {
 // endAndPlace measures how the controller gives the GPUs of launches that end to those that wait.
 func endAndPlace(t *testing.T, s *hollow.Site, f *hollow.Fleet, client *api.Client, size fleetSize) []row {
 	const ticksPerSecond = 100
-	controller, etcd, self := []int{s.Controllers[0].PID()}, []int{s.Etcd.PID()}, []int{os.Getpid()}
+	leader := s.Leader(client)
+	controller, etcd, self := []int{leader.PID()}, []int{s.Etcd.PID()}, []int{os.Getpid()}
 	before := [3]float64{ticks(t, controller), ticks(t, etcd), ticks(t, self)}
 	f.Reuses()
 	began := time.Now()
@@ -93,7 +94,7 @@ func endAndPlace(t *testing.T, s *hollow.Site, f *hollow.Fleet, client *api.Clie
 			name: "controller's share of a core", value: shares[0], most: 0.5,
 			note: fmt.Sprintf("beside it etcd %.2f, and the hollow nodes %.2f", shares[1], shares[2]),
 		},
-		{name: "controller's memory", value: gibibytes(t, s.Controllers[0].PID()), unit: "GiB", most: 1, note: "at most"},
+		{name: "controller's memory", value: gibibytes(t, leader.PID()), unit: "GiB", most: 1, note: "at most"},
 	}
 }
 
@@ -137,9 +138,9 @@ func gibibytes(t *testing.T, pid int) float64 {
 
 // takeOver measures the time from the death of the leader to the first start that the next one
 // decides, while launches end.
-func takeOver(t *testing.T, s *hollow.Site, f *hollow.Fleet, size fleetSize) row {
+func takeOver(t *testing.T, leader *hollow.Controller, f *hollow.Fleet, size fleetSize) row {
 	old, _ := f.FirstStart()
-	s.Controllers[0].Kill()
+	leader.Kill()
 	killed := time.Now()
 	ticker := time.NewTicker(time.Second / time.Duration(size.rate))
 	defer ticker.Stop()

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -26,10 +27,10 @@ type Site struct {
 
 // Controller is a controller's process.
 type Controller struct {
-	// Socket is for people on this machine.
-	Socket  string
-	dir     string
-	command *exec.Cmd
+	// Socket is for people on this machine, Address for nodes.
+	Socket, Address string
+	dir             string
+	command         *exec.Cmd
 }
 
 // NewSite starts etcd and a number of controllers, of which the first leads. Settings are added to the
@@ -130,9 +131,12 @@ func (c *Controller) start(t testing.TB) {
 			t.Logf("%s says:\n%s", c.dir, harness.Tail(c.log()))
 		}
 	})
-	if line, err := harness.AwaitReady(ready); err != nil {
+	line, err := harness.AwaitReady(ready)
+	said := strings.Split(strings.TrimSpace(line), "\t")
+	if err != nil || len(said) < 3 {
 		t.Fatalf("controller: %q, %v\n%s", line, err, c.log())
 	}
+	c.Address = said[2]
 }
 
 // log returns what the controller has written.
@@ -159,4 +163,20 @@ func (s *Site) Client() *api.Client {
 	client := api.Connect(api.Endpoints{Addresses: sockets})
 	s.t.Cleanup(client.Close)
 	return client
+}
+
+// Leader returns the controller that leads.
+func (s *Site) Leader(client *api.Client) *Controller {
+	s.t.Helper()
+	reply, err := client.Cluster.Status(s.t.Context(), &api.StatusRequest{})
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	for _, c := range s.Controllers {
+		if c.Address == reply.GetLeader() {
+			return c
+		}
+	}
+	s.t.Fatalf("the controller at %s leads", reply.GetLeader())
+	return nil
 }

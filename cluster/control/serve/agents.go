@@ -4,14 +4,17 @@ import (
 	"context"
 	"errors"
 	"io"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/logs"
+	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/messages"
+	"github.com/phos-gpu/phos/cluster/record"
 )
 
 // agents is the service for the agents of nodes.
@@ -21,8 +24,11 @@ type agents struct {
 	code        *code.Copies
 	logs        *logs.Store
 	joins       Joins
-	controllers Controllers
+	controllers *recent.Answer[[]record.Controller]
 }
+
+// controllersGood is how long an agent may be told of the controllers that there were.
+const controllersGood = time.Second
 
 // Attach serves the stream of an agent until it ends, or this controller no longer leads.
 func (s *agents) Attach(stream api.Agents_AttachServer) error {
@@ -39,7 +45,7 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	if hello == nil {
 		return api.Invalid("the first message is no Hello")
 	}
-	controllers, err := s.controllers.Controllers(ctx)
+	controllers, err := s.controllers.Get(ctx)
 	if err != nil {
 		return err
 	}

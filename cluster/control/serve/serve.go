@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/logs"
+	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -44,7 +45,8 @@ func New(c *control.Controller, p Parts) Services {
 		Launches: &launches{front: front{c, p.Callers}, code: p.Code, logs: p.Logs},
 		Cluster:  &clusterService{front: front{c, p.Callers}, people: p.People, controllers: p.Controllers},
 		Agents: &agents{
-			front: front{c, p.Callers}, code: p.Code, logs: p.Logs, joins: p.Joins, controllers: p.Controllers,
+			front: front{c, p.Callers}, code: p.Code, logs: p.Logs, joins: p.Joins,
+			controllers: recent.New(controllersGood, p.Controllers.Controllers),
 		},
 	}
 }
