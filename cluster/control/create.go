@@ -160,6 +160,7 @@ func (l *Leader) dependents(ended *entry) {
 		switch {
 		case e.State.Phase != launch.Waiting:
 			delete(l.waiting, e)
+	delete(l.imaged, e)
 		case slices.Contains(e.State.Spec.After, ended.ID):
 			l.lookAtDependencies(e)
 		}
@@ -208,6 +209,7 @@ func (l *Leader) forget(e *entry) {
 	delete(l.numbers, e.Number)
 	l.forgetRequest(e)
 	delete(l.waiting, e)
+	delete(l.imaged, e)
 	delete(l.changedLaunches, e)
 	for _, q := range l.queues {
 		delete(q.next, e)

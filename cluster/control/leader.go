@@ -33,6 +33,8 @@ type Leader struct {
 	// requests are the launches that a request has created, and waiting those that wait for others.
 	requests map[requestKey][]*entry
 	waiting  map[*entry]struct{}
+	// imaged are the launches with images.
+	imaged map[*entry]struct{}
 	nodes    map[string]*node
 	tables   tables
 	// mayStart means that parts may have got their places.
@@ -65,7 +67,7 @@ func NewLeader(
 		store: objects, leadership: leadership, settings: settings.withDefaults(),
 		log:      log.With("epoch", leadership.Epoch()),
 		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
-		requests: map[requestKey][]*entry{}, waiting: map[*entry]struct{}{},
+		requests: map[requestKey][]*entry{}, waiting: map[*entry]struct{}{}, imaged: map[*entry]struct{}{},
 		tables:   tables{stale: map[*node]struct{}{}},
 		watchers: map[Watcher]struct{}{}, questions: session.NewQuestions(),
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},

@@ -11,9 +11,9 @@ import (
 	"github.com/phos-gpu/phos/scheduler/why"
 )
 
-// stepped logs a step of the scheduler, and looks at it: a job that was new to it, or whose place
-// could not be taken, and that it has not started, has no room now. It is called by the scheduler's
-// loop, before the leader is handed the plan.
+// stepped logs a step of the scheduler, and looks at it for jobs that do not wait: one that was new
+// to it, or whose place could not be taken, and that it has not started, has no room now. It is
+// called by the scheduler's loop, before the leader is handed the plan.
 func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error {
 	if q.log != nil {
 		if err := q.log.Step(now, events, plan, stepErr); err != nil {
@@ -30,7 +30,7 @@ func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan schedu
 		default:
 			continue
 		}
-		if slices.ContainsFunc(plan.Starts, func(s scheduler.Start) bool { return s.Job == id }) {
+		if !q.placer.Refused(id) || slices.ContainsFunc(plan.Starts, func(s scheduler.Start) bool { return s.Job == id }) {
 			continue
 		}
 		reasons := q.explanation(id)
@@ -51,10 +51,10 @@ func (q *queue) explanation(id cluster.JobID) []string {
 	return answer.Text()
 }
 
-// noRoom ends a launch that does not want to wait, if the scheduler has no place for it.
+// noRoom ends a launch that does not wait, if the scheduler has no place for it.
 func (l *Leader) noRoom(q *queue, id cluster.JobID, reasons []string) {
 	p := q.parts[id]
-	if p == nil || p.assigned != nil || p.entry.State.Spec.Queue != launch.Refuse {
+	if p == nil || p.assigned != nil {
 		return
 	}
 	missing := append(l.blockers(p), reasons...)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
@@ -36,17 +37,34 @@ func (l *Leader) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, object := range objects {
-		read, err := record.DecodeLaunch(object.Value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", object.Key, err)
-		}
-		l.keep(&entry{Launch: read, revision: object.Revision})
+	entries := make([]*entry, len(objects))
+	decoding, _ := errgroup.WithContext(ctx)
+	decoding.SetLimit(runtime.GOMAXPROCS(0))
+	for i := range objects {
+		decoding.Go(func() (err error) {
+			entries[i], err = decodeEntry(&objects[i])
+			return err
+		})
+	}
+	if err := decoding.Wait(); err != nil {
+		return err
+	}
+	for _, e := range entries {
+		l.keep(e)
 	}
 	if err := l.loadQuotas(ctx); err != nil {
 		return err
 	}
 	return l.startQueues()
+}
+
+// decodeEntry reads the record of a launch.
+func decodeEntry(object *store.Object) (*entry, error) {
+	read, err := record.DecodeLaunch(object.Value)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", object.Key, err)
+	}
+	return &entry{Launch: read, revision: object.Revision}, nil
 }
 
 // loadCluster reads the record of the cluster.
@@ -68,6 +86,9 @@ func (l *Leader) keep(e *entry) {
 	l.numbers[e.Number] = e
 	if e.Request != "" {
 		l.requests[e.request()] = append(l.requests[e.request()], e)
+	}
+	if len(e.Images) > 0 {
+		l.imaged[e] = struct{}{}
 	}
 	if e.State.Phase == launch.Waiting {
 		l.waiting[e] = struct{}{}

@@ -66,6 +66,7 @@ func (l *Leader) saved(e *entry, r *api.Report) {
 	fresh, fixed := image != nil && e.Image(image.Name()) == nil, e.fixed()
 	if fresh {
 		e.AddImage(*image)
+		l.imaged[e] = struct{}{}
 		e.Saved, e.SaveProblem = image.At, ""
 		l.event(e, "saved", replicaName(&e.Launch, replica)+" on "+imageText(image))
 	}
@@ -235,9 +236,9 @@ func (l *Leader) tellCut(e *entry) {
 // keptImages are the launches whose images nodes keep: those that may still go on from them, and
 // failed and stopped ones as long as the cluster remembers them.
 func (l *Leader) keptImages() (ids []string) {
-	for id, e := range l.launches {
-		if len(e.Images) > 0 && (e.State.Phase != launch.Ended || e.State.Result != launch.Completed) {
-			ids = append(ids, id)
+	for e := range l.imaged {
+		if e.State.Phase != launch.Ended || e.State.Result != launch.Completed {
+			ids = append(ids, e.ID)
 		}
 	}
 	return ids

@@ -10,8 +10,10 @@ import (
 // Need is what replicas of a launch want that are placed at once. It does not change, so that the
 // scheduler's goroutine may read it.
 type Need struct {
-	Launch   string
-	Place    launch.Place
+	Launch string
+	Place  launch.Place
+	// Refused means that it does not wait: it is refused if there is no room.
+	Refused  bool
 	Replicas []Replica
 }
 
@@ -32,7 +34,7 @@ type Replica struct {
 
 // NeedOf returns what some replicas of a launch want.
 func NeedOf(id string, s *launch.State, replicas []int) Need {
-	n := Need{Launch: id, Place: s.Spec.Place}
+	n := Need{Launch: id, Place: s.Spec.Place, Refused: s.Spec.Queue == launch.Refuse}
 	for _, i := range replicas {
 		n.Replicas = append(n.Replicas, ReplicaOf(&s.Spec, &s.Replicas[i], i))
 	}

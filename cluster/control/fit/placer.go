@@ -57,6 +57,13 @@ func (p *Placer) Keep(id cluster.JobID, n Need) {
 	p.needs[id] = n
 }
 
+// Refused reports whether a job does not wait for a place.
+func (p *Placer) Refused(id cluster.JobID) bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.needs[id].Refused
+}
+
 // Forget drops a job.
 func (p *Placer) Forget(id cluster.JobID) {
 	p.mu.Lock()
