@@ -9,6 +9,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/store"
 )
@@ -104,13 +105,16 @@ func (c *Controller) lead(ctx context.Context) error {
 	if !late {
 		go c.watchRoom(ctx, stop)
 	}
+	followed := mirror.Follow(ctx, c.store, c.log)
+	defer followed.Stop()
 	leadership, err := c.store.Campaign(ctx, c.address)
 	if err != nil {
 		return fmt.Errorf("campaign: %w", cmp.Or(context.Cause(ctx), err))
 	}
 	defer resign(leadership)
 	c.log.Info("leading", "epoch", leadership.Epoch())
-	leader, err := NewLeader(ctx, c.store, leadership, c.settings, c.log)
+	leader, err := NewLeader(ctx, c.store, followed, leadership, c.settings, c.log)
+	followed.Stop()
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/control/backlog"
 	"github.com/phos-gpu/phos/cluster/control/clock"
+	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
@@ -35,8 +36,8 @@ type Leader struct {
 	waiting  map[*entry]struct{}
 	// imaged are the launches with images.
 	imaged map[*entry]struct{}
-	nodes    map[string]*node
-	tables   tables
+	nodes  map[string]*node
+	tables tables
 	// mayStart means that parts may have got their places.
 	mayStart  bool
 	queues    []*queue
@@ -58,10 +59,11 @@ type Leader struct {
 	turns *backlog.List[func()]
 }
 
-// NewLeader reads what the store has, and returns the leader of it. The scheduler has been told of
-// all launches then, but decides nothing before Run.
+// NewLeader gets what the store has, from a mirror if there is one, and returns the leader of it.
+// The scheduler has been told of all launches then, but decides nothing before Run.
 func NewLeader(
-	ctx context.Context, objects store.Store, leadership store.Leadership, settings Settings, log *slog.Logger,
+	ctx context.Context, objects store.Store, from *mirror.Mirror, leadership store.Leadership, settings Settings,
+	log *slog.Logger,
 ) (*Leader, error) {
 	l := &Leader{
 		store: objects, leadership: leadership, settings: settings.withDefaults(),
@@ -73,7 +75,7 @@ func NewLeader(
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
 		turns: backlog.New[func()](),
 	}
-	if err := l.load(ctx); err != nil {
+	if err := l.load(ctx, from); err != nil {
 		return nil, fmt.Errorf("read the cluster from the store: %w", err)
 	}
 	return l, nil

@@ -4,81 +4,14 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
-	"github.com/phos-gpu/phos/cluster/control/clock"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 )
-
-// load reads all records. Nodes count as renewed now: this controller was away, so it cannot know
-// since when they do not answer.
-func (l *Leader) load(ctx context.Context) error {
-	if err := l.loadCluster(ctx); err != nil {
-		return err
-	}
-	l.clock = clock.New(l.cluster.Created)
-	objects, _, err := l.store.List(ctx, record.NodePrefix)
-	if err != nil {
-		return err
-	}
-	for _, object := range objects {
-		read, err := record.DecodeNode(object.Value)
-		if err != nil {
-			return fmt.Errorf("%s: %w", object.Key, err)
-		}
-		l.nodes[read.Name] = &node{Node: read, revision: object.Revision, renewed: l.clock.Boot()}
-	}
-	objects, _, err = l.store.List(ctx, record.LaunchPrefix)
-	if err != nil {
-		return err
-	}
-	entries := make([]*entry, len(objects))
-	decoding, _ := errgroup.WithContext(ctx)
-	decoding.SetLimit(runtime.GOMAXPROCS(0))
-	for i := range objects {
-		decoding.Go(func() (err error) {
-			entries[i], err = decodeEntry(&objects[i])
-			return err
-		})
-	}
-	if err := decoding.Wait(); err != nil {
-		return err
-	}
-	for _, e := range entries {
-		l.keep(e)
-	}
-	if err := l.loadQuotas(ctx); err != nil {
-		return err
-	}
-	return l.startQueues()
-}
-
-// decodeEntry reads the record of a launch.
-func decodeEntry(object *store.Object) (*entry, error) {
-	read, err := record.DecodeLaunch(object.Value)
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", object.Key, err)
-	}
-	return &entry{Launch: read, revision: object.Revision}, nil
-}
-
-// loadCluster reads the record of the cluster.
-func (l *Leader) loadCluster(ctx context.Context) error {
-	object, err := l.store.Get(ctx, record.ClusterKey)
-	if errors.Is(err, store.ErrNotFound) {
-		return errors.New("the store has no cluster yet: create one with phos-controller init")
-	}
-	if err != nil {
-		return err
-	}
-	l.cluster, err = record.DecodeCluster(object.Value)
-	return err
-}
 
 // keep adds a launch to the tables.
 func (l *Leader) keep(e *entry) {

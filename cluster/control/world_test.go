@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -33,6 +34,8 @@ type world struct {
 	leader  *Leader
 	stop    context.CancelFunc
 	ended   chan error
+	// next is what the next leader takes its records from.
+	next *mirror.Mirror
 }
 
 // newWorld returns a cluster without nodes, whose controller leads.
@@ -58,7 +61,7 @@ func newWorld(t *testing.T) *world {
 		t.Fatal(err)
 	}
 	w.lead()
-	t.Cleanup(func() { w.depose() })
+	t.Cleanup(func() { w.depose(); w.next.Stop() })
 	return w
 }
 
@@ -81,10 +84,15 @@ func (w *world) leadOn(objects store.Store) {
 	if err != nil {
 		w.Fatal(err)
 	}
-	leader, err := NewLeader(w.Context(), objects, leadership, w.config, slog.New(slog.NewTextHandler(w.Output(), nil)))
+	log := slog.New(slog.NewTextHandler(w.Output(), nil))
+	leader, err := NewLeader(w.Context(), objects, w.next, leadership, w.config, log)
 	if err != nil {
 		w.Fatal(err)
 	}
+	if w.next != nil {
+		w.next.Stop()
+	}
+	w.next = mirror.Follow(context.Background(), w.objects, log)
 	ctx, stop := context.WithCancel(context.Background())
 	w.leader, w.stop, w.ended = leader, stop, make(chan error, 1)
 	go func() {
