@@ -6,11 +6,12 @@ cd "$ROOT"
 
 usage() {
 	cat <<-EOF
-		usage: ./build.sh bench [--size 4GiB] [--rounds 3] [--dir /var/tmp] [--write] [GROUP...]
+		usage: ./build.sh bench [--size 4GiB] [--nodes 1000] [--rounds 3] [--dir /var/tmp] [--write] [GROUP...]
 
 		GROUP      only these rows: calls interpreter digests pause tmpfs rate second restore budget growth steps driver scheduler sim
 		           peers planning cluster
 		--size     device memory of the program that is saved; the table of growth goes to twice as much
+		--nodes    how many nodes of 8 GPUs the cluster has; ten times as many launches wait
 		--rounds   how often what is compared is measured by turns; medians are compared
 		--dir      where images are put: a disk
 		--write    leave the table in bench/results, as Markdown and JSON: from a machine that does nothing else
@@ -20,7 +21,7 @@ usage() {
 groups=()
 while [ $# -gt 0 ]; do
 	case $1 in
-	--size | --rounds | --dir)
+	--size | --nodes | --rounds | --dir)
 		[ $# -gt 1 ] || die "$1 wants a value"
 		variable=PHOS_BENCH_${1#--}
 		export "${variable^^}=$2"

@@ -99,6 +99,7 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 		listed[key] = true
 		t := s.all[key]
 		if t == nil {
+			s.agent.config.Log.Debug("attempt ordered", "attempt", key, "do", order.GetDo())
 			t = newAttempt(s, key)
 			s.all[key] = t
 			go t.run(ctx, client, order)

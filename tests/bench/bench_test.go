@@ -189,9 +189,10 @@ func TestSmall(t *testing.T) {
 	}
 	b := newBench(t)
 	b.bytes, b.largest, b.rounds, b.while, b.jobs = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond, 1000
+	b.fleet = fleetSize{nodes: 5, gpus: 4, queued: 20, listed: 20, rate: 50, while: time.Second}
 	for _, name := range []string{
 		"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "sim", "peers",
-		"planning",
+		"planning", "cluster",
 	} {
 		t.Run(name, func(t *testing.T) {
 			at := slices.IndexFunc(groups(), func(g group) bool { return g.name == name })

@@ -36,7 +36,7 @@ func fleetOf(nodes int) fleetSize {
 
 // measureCluster measures a cluster: one of hollow nodes, and one of hosts that run processes.
 func measureCluster(t *testing.T, b *bench) []row {
-	return manyNodes(t, b.fleet)
+	return append(startsOnHosts(t, b), manyNodes(t, b.fleet)...)
 }
 
 // manyNodes measures the controller of a large cluster.
@@ -94,7 +94,7 @@ func endAndPlace(t *testing.T, s *hollow.Site, f *hollow.Fleet, client *api.Clie
 			name: "controller's share of a core", value: shares[0], most: 0.5,
 			note: fmt.Sprintf("beside it etcd %.2f, and the hollow nodes %.2f", shares[1], shares[2]),
 		},
-		{name: "controller's memory", value: gibibytes(t, leader.PID()), unit: "GiB", most: 1, note: "at most"},
+		{name: "controller's memory", value: statusKiB(t, leader.PID(), "VmHWM:") / (1 << 20), unit: "GiB", most: 1, note: "at most"},
 	}
 }
 
@@ -121,19 +121,19 @@ func runLoad(t *testing.T, f *hollow.Fleet, client *api.Client, size fleetSize) 
 	}
 }
 
-// gibibytes returns the most memory that a process has had.
-func gibibytes(t *testing.T, pid int) float64 {
+// statusKiB returns a line of a process's status.
+func statusKiB(t *testing.T, pid int, line string) float64 {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
 		t.Fatal(err)
 	}
-	_, after, _ := strings.Cut(string(text), "VmHWM:")
+	_, after, _ := strings.Cut(string(text), line)
 	kib, err := strconv.ParseFloat(strings.Fields(after)[0], 64)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return kib / (1 << 20)
+	return kib
 }
 
 // takeOver measures the time from the death of the leader to the first start that the next one

@@ -138,6 +138,9 @@ func (d *Daemon) PID() int {
 	return d.command.PID()
 }
 
+// OuterPID returns the daemon's pid as the test sees it.
+func (d *Daemon) OuterPID() int { return d.command.Process.Pid }
+
 // Signal sends the daemon a signal. It does nothing if the daemon has ended.
 func (d *Daemon) Signal(signal syscall.Signal) {
 	d.host.t.Helper()
