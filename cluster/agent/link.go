@@ -85,21 +85,21 @@ func (l *Link) Run(ctx context.Context) error {
 	defer l.disconnect()
 	retry := retryLeast
 	for ctx.Err() == nil {
-		began := time.Now()
-		err := l.attach(ctx)
+		attached, err := l.attach(ctx)
 		if ctx.Err() != nil {
 			break
 		}
-		if time.Since(began) > retryMost {
-			retry = retryLeast
+		wait := retry/2 + rand.N(retry)
+		if attached { // many nodes have lost the same leader at this time: they come one by one
+			retry, wait = retryLeast, rand.N(retryMost)
 		}
-		l.contact.Log.Info("no controller leads this node", "error", err, "retry", retry)
+		l.contact.Log.Info("no controller leads this node", "error", err, "retry", wait)
 		if errors.Is(err, api.ErrNotPermitted) {
-			retry = retryMost
+			retry, wait = retryMost, retryMost
 		}
 		select {
 		case <-ctx.Done():
-		case <-time.After(retry/2 + rand.N(retry)): // nodes that have lost a leader at once ask one by one
+		case <-time.After(wait):
 		}
 		retry = min(2*retry, retryMost)
 	}

@@ -31,19 +31,20 @@ type stream struct {
 	number uint64
 }
 
-// attach connects to a controller and follows it, until the connection ends.
-func (l *Link) attach(ctx context.Context) error {
+// attach connects to a controller and follows it, until the connection ends. It reports whether that
+// one has led the node.
+func (l *Link) attach(ctx context.Context) (attached bool, err error) {
 	address := l.controllers.pick()
 	conn, err := l.connect(address)
 	if err != nil {
-		return fmt.Errorf("connect to %s: %w", address, err)
+		return false, fmt.Errorf("connect to %s: %w", address, err)
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	client := api.NewAgentsClient(conn)
 	opened, err := client.Attach(ctx)
 	if err != nil {
-		return fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
+		return false, fmt.Errorf("attach to %s: %w", address, api.FromStatus(err))
 	}
 	s := &stream{
 		link: l, address: address, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
@@ -54,7 +55,7 @@ func (l *Link) attach(ctx context.Context) error {
 		l.disconnect()
 	}
 	l.controllers.named(opened.Trailer())
-	return fmt.Errorf("attached to %s: %w", address, api.FromStatus(err))
+	return s.attached, fmt.Errorf("attached to %s: %w", address, api.FromStatus(err))
 }
 
 // send sends a message.

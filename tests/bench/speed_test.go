@@ -193,9 +193,11 @@ func processorShare(t *testing.T, pids ...int) float64 {
 	const while = 10 * time.Second
 	before := ticks(t, pids)
 	time.Sleep(while)
-	const ticksPerSecond = 100
 	return (ticks(t, pids) - before) / ticksPerSecond / while.Seconds()
 }
+
+// ticksPerSecond is the unit of processes' times in /proc.
+const ticksPerSecond = 100
 
 func ticks(t *testing.T, pids []int) (sum float64) {
 	t.Helper()
