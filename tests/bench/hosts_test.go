@@ -21,8 +21,7 @@ type pair struct {
 	*testing.T
 	controller, node *hosts.Host
 	agent            *hosts.Daemon
-	// fifo is opened by the first instruction of each process that is timed; the test sees it as seen.
-	fifo, seen string
+	timed int // processes
 }
 
 // orderedLine is what the agent logs when it gets an order.
@@ -36,10 +35,6 @@ func newPair(t *testing.T) *pair {
 	harness.Need(t, "build", harness.Built())
 	all := hosts.New(t, 2, hosts.Options{})
 	p := &pair{T: t, controller: all[0], node: all[1]}
-	p.fifo, p.seen = filepath.Join(hosts.SharedDir, "first"), filepath.Join(all[0].Shared(), "first")
-	if err := unix.Mkfifo(p.seen, 0o666); err != nil {
-		t.Fatal(err)
-	}
 	p.controller.Daemon(hosts.Daemon{
 		Name: "controller", ReadyFD: true, Arguments: []string{filepath.Join(harness.Bin(), "phos-controller")},
 	})
@@ -56,10 +51,23 @@ func newPair(t *testing.T) *pair {
 	return p
 }
 
-// awaitFirst returns when a process has reached its first instruction.
-func (p *pair) awaitFirst() time.Time {
+// next returns a process whose first instruction opens a FIFO of its own, and what the test sees of
+// that.
+func (p *pair) next() (script []string, fifo string) {
 	p.Helper()
-	file, err := os.Open(p.seen) // it blocks until the process opens it, too
+	p.timed++
+	name := fmt.Sprint("first", p.timed)
+	fifo = filepath.Join(p.node.Shared(), name)
+	if err := unix.Mkfifo(fifo, 0o666); err != nil {
+		p.Fatal(err)
+	}
+	return []string{"/bin/sh", "-c", ": > " + filepath.Join(hosts.SharedDir, name)}, fifo
+}
+
+// awaitFirst returns when a process has reached its first instruction.
+func (p *pair) awaitFirst(fifo string) time.Time {
+	p.Helper()
+	file, err := os.Open(fifo) // it blocks until the process opens it, too
 	at := time.Now()
 	if err != nil {
 		p.Fatal(err)
@@ -68,18 +76,16 @@ func (p *pair) awaitFirst() time.Time {
 	return at
 }
 
-// script is a process that opens the FIFO.
-func (p *pair) script() []string { return []string{"/bin/sh", "-c", ": > " + p.fifo} }
-
 // bare returns how long a fork and exec on the node takes to the first instruction.
 func (p *pair) bare() time.Duration {
 	p.Helper()
-	command := p.node.Command(p.Context(), p.script()...)
+	script, fifo := p.next()
+	command := p.node.Command(p.Context(), script...)
 	began := time.Now()
 	if err := command.Start(); err != nil {
 		p.Fatal(err)
 	}
-	first := p.awaitFirst()
+	first := p.awaitFirst(fifo)
 	_ = command.Wait()
 	return first.Sub(began)
 }
@@ -88,14 +94,15 @@ func (p *pair) bare() time.Duration {
 // after the agent had the order.
 func (p *pair) launched(flags ...string) (all, onNode time.Duration) {
 	p.Helper()
-	arguments := slices.Concat([]string{"launch"}, flags, []string{"--"}, p.script())
+	script, fifo := p.next()
+	arguments := slices.Concat([]string{"launch"}, flags, []string{"--"}, script)
 	command := p.controller.CLI(p.Context(), arguments...)
 	command.Dir = hosts.SharedDir + "/code"
 	began := time.Now()
 	if err := command.Start(); err != nil {
 		p.Fatal(err)
 	}
-	first := p.awaitFirst()
+	first := p.awaitFirst(fifo)
 	if err := command.Wait(); err != nil {
 		p.Fatal(err)
 	}
