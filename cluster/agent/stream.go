@@ -31,8 +31,8 @@ type stream struct {
 	number uint64
 }
 
-// attach connects to a controller and follows it, until the connection ends. It reports whether that
-// one has led the node.
+// attach connects to a controller and follows it, until the connection ends. It reports whether
+// that one has led the node.
 func (l *Link) attach(ctx context.Context) (attached bool, err error) {
 	address := l.controllers.pick()
 	conn, err := l.connect(address)

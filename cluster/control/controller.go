@@ -113,7 +113,7 @@ func (c *Controller) lead(ctx context.Context) error {
 	}
 	defer resign(leadership)
 	c.log.Info("leading", "epoch", leadership.Epoch())
-	leader, err := NewLeader(ctx, c.store, followed, leadership, c.settings, c.log)
+	leader, err := NewLeader(ctx, Beginning{c.store, leadership, followed}, c.settings, c.log)
 	followed.Stop()
 	if err != nil {
 		return err

@@ -14,7 +14,7 @@
 //	node.go        a node: its lease, and when it is given up
 //	inventory.go   what a node has
 //	queue.go       the scheduler, which runs in a goroutine of its own
-//	reserve.go     places, checked against what the nodes have
+//	reserve.go     what nodes have: tables for the placers, and places that are checked
 //	attach.go      what agents say
 //	send.go        what agents are told
 //

@@ -59,15 +59,20 @@ type Leader struct {
 	turns *backlog.List[func()]
 }
 
-// NewLeader gets what the store has, from a mirror if there is one, and returns the leader of it.
-// The scheduler has been told of all launches then, but decides nothing before Run.
-func NewLeader(
-	ctx context.Context, objects store.Store, from *mirror.Mirror, leadership store.Leadership, settings Settings,
-	log *slog.Logger,
-) (*Leader, error) {
+// Beginning is what a leader begins with.
+type Beginning struct {
+	Store      store.Store
+	Leadership store.Leadership
+	// Mirror may have a copy of the records; nil: they are read from the store.
+	Mirror *mirror.Mirror
+}
+
+// NewLeader gets what the store has, and returns the leader of it. The scheduler has been told of
+// all launches then, but decides nothing before Run.
+func NewLeader(ctx context.Context, from Beginning, settings Settings, log *slog.Logger) (*Leader, error) {
 	l := &Leader{
-		store: objects, leadership: leadership, settings: settings.withDefaults(),
-		log:      log.With("epoch", leadership.Epoch()),
+		store: from.Store, leadership: from.Leadership, settings: settings.withDefaults(),
+		log:      log.With("epoch", from.Leadership.Epoch()),
 		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
 		requests: map[requestKey][]*entry{}, waiting: map[*entry]struct{}{}, imaged: map[*entry]struct{}{},
 		tables:   tables{stale: map[*node]struct{}{}},
@@ -75,7 +80,7 @@ func NewLeader(
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
 		turns: backlog.New[func()](),
 	}
-	if err := l.load(ctx, from); err != nil {
+	if err := l.load(ctx, from.Mirror); err != nil {
 		return nil, fmt.Errorf("read the cluster from the store: %w", err)
 	}
 	return l, nil

@@ -85,7 +85,7 @@ func (w *world) leadOn(objects store.Store) {
 		w.Fatal(err)
 	}
 	log := slog.New(slog.NewTextHandler(w.Output(), nil))
-	leader, err := NewLeader(w.Context(), objects, w.next, leadership, w.config, log)
+	leader, err := NewLeader(w.Context(), Beginning{objects, leadership, w.next}, w.config, log)
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -21,7 +21,7 @@ type pair struct {
 	*testing.T
 	controller, node *hosts.Host
 	agent            *hosts.Daemon
-	timed int // processes
+	timed            int // processes
 }
 
 // orderedLine is what the agent logs when it gets an order.

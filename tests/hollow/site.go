@@ -33,8 +33,8 @@ type Controller struct {
 	command         *exec.Cmd
 }
 
-// NewSite starts etcd and a number of controllers, of which the first leads. Settings are added to the
-// configuration of the controllers.
+// NewSite starts etcd and a number of controllers, of which the first leads. Settings are added to
+// the configuration of the controllers.
 func NewSite(t testing.TB, controllers int, settings string) *Site {
 	t.Helper()
 	harness.Need(t, "build", harness.Built())
