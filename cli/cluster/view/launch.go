@@ -1,7 +1,9 @@
 package view
 
 import (
+	"bufio"
 	"cmp"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -21,7 +23,8 @@ const (
 
 // Launches prints a row for each launch.
 func Launches(to io.Writer, launches []*api.Launch, now time.Time) error {
-	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	buffered := bufio.NewWriter(to) // a tabwriter writes cell by cell
+	out := tabwriter.NewWriter(buffered, 0, 8, 2, ' ', 0)
 	fmt.Fprint(out, "ID\tNUMBER\tNAME\tOWNER\tSTATE\tREPLICAS\tGPUS\tNODES\tAGE\tSAVED\tREASON\n")
 	for _, l := range launches {
 		fmt.Fprintf(out, "%s\t%d\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n", humanize.Printable(l.GetId()), l.GetNumber(),
@@ -29,7 +32,7 @@ func Launches(to io.Writer, launches []*api.Launch, now time.Time) error {
 			gpusText(l), nodesText(l), since(l.GetSubmittedUnixMs(), now), since(l.GetCheckpointUnixMs(), now),
 			humanize.Shorten(l.GetReason(), maxReason))
 	}
-	return out.Flush()
+	return errors.Join(out.Flush(), buffered.Flush())
 }
 
 // State returns the phase of a launch, or how it has ended.
