@@ -160,7 +160,6 @@ func (l *Leader) dependents(ended *entry) {
 		switch {
 		case e.State.Phase != launch.Waiting:
 			delete(l.waiting, e)
-			delete(l.imaged, e)
 		case slices.Contains(e.State.Spec.After, ended.ID):
 			l.lookAtDependencies(e)
 		}

@@ -207,3 +207,34 @@ func TestRefused(t *testing.T) {
 	}
 	w.await(id, launch.Running)
 }
+
+// TestKeptImages: nodes keep the images of a launch that has waited for another one, whatever else
+// ends, until it has completed.
+func TestKeptImages(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 2)
+	spec := simple(1, 1)
+	first, other := w.launch(spec), w.launch(spec)
+	spec.After = []string{first}
+	saved := w.launch(spec)
+	kept := func() (ids []string) {
+		w.turn(func(l *Leader) { ids = l.keptImages() })
+		return ids
+	}
+	a.finish(key(first, 0, 1), 0)
+	w.await(saved, launch.Running)
+	a.awaitRunning(2)
+	w.suspended(saved)
+	a.finish(key(other, 0, 1), 0)
+	w.await(other, launch.Ended)
+	if got := kept(); !slices.Equal(got, []string{saved}) {
+		t.Errorf("images of %v are kept, want those of %s", got, saved)
+	}
+	w.resume(saved)
+	a.awaitRunning(1)
+	a.finish(key(saved, 0, 2), 0)
+	w.await(saved, launch.Ended)
+	if got := kept(); len(got) > 0 {
+		t.Errorf("images of %v are kept after the end", got)
+	}
+}
