@@ -92,6 +92,13 @@ func (n *Node) Answer(context.Context, *api.Ask, func(*api.AnswerPart) error) er
 	return errors.New("a hollow node has no logs")
 }
 
+// Exec implements agent.Host: a hollow node runs no commands, and the leader is told so by the end
+// of the stream.
+func (n *Node) Exec(context.Context, api.AgentsClient, *api.Ask) {}
+
+// Attached implements agent.Host: there are no logs to send.
+func (n *Node) Attached(context.Context, api.AgentsClient) {}
+
 // Follow implements agent.Host.
 func (n *Node) Follow(_ context.Context, _ api.AgentsClient, orders *api.Orders) error {
 	n.mu.Lock()
