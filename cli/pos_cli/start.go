@@ -55,7 +55,7 @@ settings and starts nothing:
     soft:N    N software GPUs; options follow, separated by commas: deterministic, memory=SIZE, name=TEXT,
               cc=MAJOR.MINOR, cuda=MAJOR.MINOR, cores=N, blank
 
-A software GPU executes PTX. A blank one also takes machine code, as PyTorch's libraries bring it,
+A software GPU executes PTX. A blank one also takes machine code, as PyTorch's libraries have it,
 and computes nothing of it: it shows what a program asks of the driver, and its results are
 worthless.
 

@@ -76,7 +76,7 @@ func (a *Questions) finish(q *Question, err error) {
 	}
 }
 
-// EndOf ends all questions to a node that is not connected, or that does not renew its lease. It may
+// EndOf ends all questions to a node that is not connected, or does not renew its lease. It may
 // have begun no answer to them yet.
 func (a *Questions) EndOf(node string) {
 	a.mu.Lock()
