@@ -64,10 +64,17 @@ func contents(j *cluster.Job) (has uint64) {
 		bit uint64
 		is  bool
 	}{
-		{hasName, j.Name != ""}, {hasEstimate, j.Estimate != j.Length}, {hasShare, j.Share != cluster.WholeGPU},
-		{hasBounds, j.MinGPUs != 0 || j.MaxGPUs != 0}, {hasType, j.GPUType != ""}, {hasMemory, j.GPUMemoryBytes != 0},
-		{hasConstraint, j.Constraint != ""}, {hasUser, j.User != ""}, {hasPriority, j.Priority != 0},
-		{hasModel, j.Model != ""}, {isFixed, j.Fixed},
+		{hasName, j.Name != ""},
+		{hasEstimate, j.Estimate != j.Length},
+		{hasShare, j.Share != cluster.WholeGPU},
+		{hasBounds, j.MinGPUs != 0 || j.MaxGPUs != 0},
+		{hasType, j.GPUType != ""},
+		{hasMemory, j.GPUMemoryBytes != 0},
+		{hasConstraint, j.Constraint != ""},
+		{hasUser, j.User != ""},
+		{hasPriority, j.Priority != 0},
+		{hasModel, j.Model != ""},
+		{isFixed, j.Fixed},
 	} {
 		if part.is {
 			has |= part.bit

@@ -169,7 +169,9 @@ func (j *JobResult) has() (has uint64) {
 		bit uint64
 		is  bool
 	}{
-		{hasStarted, j.Started}, {hasStart, j.Start != j.Submit}, {hasRan, j.Ran != j.Finish-j.Start},
+		{hasStarted, j.Started},
+		{hasStart, j.Start != j.Submit},
+		{hasRan, j.Ran != j.Finish-j.Start},
 		{hasGPUTime, j.GPUSeconds != gpuSeconds(j.Ran, j.GPUs, j.Share)},
 		{hasCounts, j.Runs != 1 || j.Preemptions|j.Failures != 0 || j.Migrations|j.Resizes|j.Restarts != 0},
 	} {

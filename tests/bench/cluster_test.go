@@ -104,7 +104,7 @@ func endAndPlace(t *testing.T, s *hollow.Site, f *hollow.Fleet, client *api.Clie
 func runLoad(t *testing.T, f *hollow.Fleet, client *api.Client, size fleetSize) {
 	ticker := time.NewTicker(time.Second / time.Duration(size.rate))
 	defer ticker.Stop()
-	var submitted = make(chan error, 1024)
+	submitted := make(chan error, 1024)
 	count := 0
 	for end := time.After(size.while); ; {
 		select {

@@ -90,9 +90,15 @@ func TestCallerInContainerEnds(t *testing.T) {
 		step string // where phosd waits; if it is empty, phosd waits for the first command
 		ends string
 	}{
-		{"", reaped}, {"prepare", reaped}, {"workers", reaped}, {"processes", reaped},
-		{"", zombie}, {"processes", zombie},
-		{"prepare", inContainer}, {"processes", inContainer}, {"attach", inContainer},
+		{"", reaped},
+		{"prepare", reaped},
+		{"workers", reaped},
+		{"processes", reaped},
+		{"", zombie},
+		{"processes", zombie},
+		{"prepare", inContainer},
+		{"processes", inContainer},
+		{"attach", inContainer},
 	} {
 		t.Run(fmt.Sprint(test.step, " ", test.ends), func(t *testing.T) {
 			s := newDesertion(t, test.step, test.ends)

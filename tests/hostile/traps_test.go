@@ -48,8 +48,10 @@ func TestTrapsInImages(t *testing.T) {
 				t.Fatal(name, err)
 			}
 			for _, arguments := range [][]string{
-				{"image", "check", image}, {"--pre-restore", "--dir", image},
-				{"--restore", "--new-pids", "--detach", "--dir", image}, {"image", "verify", image},
+				{"image", "check", image},
+				{"--pre-restore", "--dir", image},
+				{"--restore", "--new-pids", "--detach", "--dir", image},
+				{"image", "verify", image},
 			} {
 				text, err := run(t, b.cli(d, arguments...))
 				if err == nil || strings.Contains(text, "of alice alone") {

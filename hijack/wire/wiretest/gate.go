@@ -35,7 +35,7 @@ func (p *Program) Hold() (release func()) {
 // AwaitClosedGate returns when the gate is closed.
 func (p *Program) AwaitClosedGate() {
 	for p.view.Load().gate.Load()&wire.GateClosed == 0 {
-		time.Sleep(time.Millisecond)
+		time.Sleep(time.Millisecond) //nolint:forbidigo // the word of a session file has no event here
 	}
 }
 
