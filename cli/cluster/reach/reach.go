@@ -45,7 +45,9 @@ func (f Finder) Find() (api.Endpoints, error) {
 	named := strings.TrimPrefix(f.Getenv(api.ClusterVariable), "unix:")
 	saved, err := f.saved()
 	missing := errors.Is(err, fs.ErrNotExist) || errors.Is(err, access.ErrNoHome)
-	if err != nil && !missing {
+	here := filepath.IsAbs(named) || named == "" && f.controllerHere()
+	unreadable := here && errors.Is(err, fs.ErrPermission) // another account's home, and not needed here
+	if err != nil && !missing && !unreadable {
 		return api.Endpoints{}, err
 	}
 	switch {

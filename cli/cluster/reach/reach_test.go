@@ -2,6 +2,8 @@ package reach
 
 import (
 	"errors"
+	"io/fs"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -9,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/api/apitest"
+	"github.com/phos-gpu/phos/internal/linux/fsuid"
 )
 
 func find(t *testing.T, socket string, environment map[string]string) (api.Endpoints, error) {
@@ -56,5 +59,44 @@ func TestBrokenFile(t *testing.T) {
 	if _, err := find(t, filepath.Join(home, "none"), map[string]string{"HOME": home}); err == nil ||
 		errors.Is(err, ErrNoCluster) || !strings.Contains(err.Error(), path) {
 		t.Errorf("error %v", err)
+	}
+}
+
+// TestForeignHome: a caller that cannot look into its home, as after su without -, needs no file
+// where the controller's socket is, and is told of it elsewhere.
+func TestForeignHome(t *testing.T) {
+	home := t.TempDir()
+	if err := os.Mkdir(filepath.Join(home, ".config"), 0); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("", "reach")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer os.RemoveAll(dir)
+	socket := filepath.Join(dir, "s")
+	listener, err := net.Listen("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	look := func(socket string) (err error) {
+		_, err = find(t, socket, map[string]string{"HOME": home})
+		return err
+	}
+	if os.Getuid() == 0 {
+		if err := os.Chmod(dir, 0o755); err != nil {
+			t.Fatal(err)
+		}
+		asRoot := look
+		look = func(socket string) (err error) {
+			return fsuid.Rights{UID: 65534, GID: 65534}.Do(func() error { return asRoot(socket) })
+		}
+	}
+	if err := look(socket); err != nil {
+		t.Errorf("with the controller's socket: %v", err)
+	}
+	if err := look(filepath.Join(dir, "none")); !errors.Is(err, fs.ErrPermission) {
+		t.Errorf("without it: %v", err)
 	}
 }
