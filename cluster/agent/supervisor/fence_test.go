@@ -175,6 +175,28 @@ func TestHostStoodStill(t *testing.T) {
 // and later kill what is started from such a cgroup.
 func TestKilledPlace(t *testing.T) {
 	f := newFixture(t, "echo alive")
+	killPlace(t)
+	f.start()
+	f.expect(f.end(), Completed, succeeded)
+}
+
+// TestExecKilledPlace: the same for commands, which supervisors start from their own cgroup.
+func TestExecKilledPlace(t *testing.T) {
+	f := newFixture(t, "echo ready; exec sleep 1000")
+	killPlace(t)
+	f.start()
+	f.says("0 out ready")
+	f.started()
+	for range 3 {
+		if got := f.said("echo alive"); got != "alive\n" {
+			t.Fatalf("the command says %q", got)
+		}
+	}
+}
+
+// killPlace kills the cgroup of supervisors, in which none is.
+func killPlace(t *testing.T) {
+	t.Helper()
 	top, err := cgroup.Top()
 	if err != nil {
 		t.Fatal(err)
@@ -188,8 +210,6 @@ func TestKilledPlace(t *testing.T) {
 	} else if err != nil {
 		t.Fatal(err)
 	}
-	f.start()
-	f.expect(f.end(), Completed, succeeded)
 }
 
 // TestBrokenAgentCgroup: the same, if the agent's cgroup was killed once.

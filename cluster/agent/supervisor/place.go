@@ -41,17 +41,31 @@ func (s *supervisor) place() (string, error) {
 	return filepath.Join(top, s.order.CgroupParent, placeName), err
 }
 
-// moveOut moves this process into the cgroup of supervisors.
+// moveOut moves this process into the cgroup of supervisors. Commands are started from there later.
 func (s *supervisor) moveOut() error {
 	place, err := s.place()
 	if err != nil {
 		return err
 	}
-	return moveTo(place)
+	before, err := cgroup.Of(os.Getpid())
+	if err != nil {
+		return err
+	}
+	if err := moveTo(place); err != nil {
+		return err
+	}
+	if !errors.Is(tryStart(s.group.FD()), errKilledBefore) {
+		return nil // another error means that the attempt has ended
+	}
+	if err := moveTo(before); err != nil {
+		return err
+	}
+	return s.replacePlace()
 }
 
-// replacePlace is moveOut for a process that must start others from there. If the cgroup of
-// supervisors was killed once, it is removed and made again.
+// replacePlace moves this process into the cgroup of supervisors, and makes sure that it can start
+// others from there. If that cgroup was killed once, it is removed and made again. While other
+// supervisors are in it, this one stays where it is.
 func (s *supervisor) replacePlace() error {
 	place, err := s.place()
 	if err != nil {
