@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/serve"
 	"github.com/phos-gpu/phos/cluster/identity"
@@ -68,7 +70,8 @@ func newController(t *testing.T) *otherController {
 		}
 		return api.ToStatus(handle(server, stream))
 	}))
-	serve.New(nil, serve.Parts{Callers: asController{}, Code: &code.Copies{Store: kept}}).Register(o.server, true)
+	follower := control.NewController(nil, control.Settings{}, "here", slog.New(slog.DiscardHandler))
+	serve.New(follower, serve.Parts{Callers: asController{}, Code: &code.Copies{Store: kept}}).Register(o.server, true)
 	go func() { _ = o.server.Serve(listener) }() // it returns when the server is stopped
 	t.Cleanup(o.server.Stop)
 	return o

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net"
 	"path/filepath"
 	"testing"
@@ -13,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/messages"
@@ -35,7 +37,8 @@ func (w *world) otherController() *code.Copies {
 	}
 	kept := w.newCopies()
 	served := grpc.NewServer()
-	New(nil, Parts{Callers: peers{}, Code: kept}).Register(served, true)
+	follower := control.NewController(nil, control.Settings{}, address, slog.New(slog.DiscardHandler))
+	New(follower, Parts{Callers: peers{}, Code: kept}).Register(served, true)
 	go func() { _ = served.Serve(listener) }() // it returns when the server is stopped
 	w.Cleanup(served.Stop)
 	w.others = append(w.others, address)

@@ -18,6 +18,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 )
 
@@ -46,7 +47,9 @@ func New(c *control.Controller, p Parts) Services {
 		Cluster:  &clusterService{front: front{c, p.Callers}, people: p.People, controllers: p.Controllers},
 		Agents: &agents{
 			front: front{c, p.Callers}, code: p.Code, logs: p.Logs, joins: p.Joins,
-			controllers: recent.New(controllersGood, p.Controllers.Controllers),
+			controllers: recent.New(controllersGood, func(ctx context.Context) ([]record.Controller, error) {
+				return p.Controllers.Controllers(ctx)
+			}),
 		},
 	}
 }
