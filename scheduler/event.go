@@ -62,7 +62,7 @@ func (b *batch) putClaim() {
 	last := &b.keys[len(b.keys)-1]
 	ev := &b.events[last.at]
 	switch {
-	case ev.Kind == NodeUp && int(ev.Node) >= len(b.engine.nodes):
+	case ev.Kind == NodeUp && int(ev.Node) >= len(b.engine.nodes) && !b.joins(last.subject):
 		last.category = joins
 	case ev.Kind == Adopted && ev.State != nil:
 		last.category, last.submit = claims, ev.State.Submit
@@ -78,6 +78,11 @@ func (b *batch) putClaim() {
 			}
 		}
 	}
+}
+
+// joins reports whether the batch has an event by which a node is new.
+func (b *batch) joins(node int64) bool {
+	return slices.ContainsFunc(b.keys, func(k eventKey) bool { return k.category == joins && k.subject == node })
 }
 
 // claims reports whether a job has GPUs that the engine has not given it.

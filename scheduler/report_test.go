@@ -224,6 +224,19 @@ func TestReports(t *testing.T) {
 			func(e *Engine) bool { return e.Job(1).Attained(30*s) == 30*s && e.Job(1).Done(30*s) == 30*s },
 		},
 		{
+			"a new node with a job on it is closed and opened at once, and has room",
+			Policies{Order: byNothing{}},
+			[]told{
+				{s, []Event{
+					{Kind: NodeUp, Node: 2, Machine: &cluster.Node{ID: 2, GPUs: 2}},
+					{Kind: Cordoned, Node: 2},
+					{Kind: Adopted, State: &JobState{Job: cluster.Job{ID: 1, GPUs: 1}, Phase: Running, On: gpu(2, 0)}},
+					{Kind: NodeUp, Node: 2},
+				}, ""},
+			},
+			func(e *Engine) bool { return e.Job(1).phase == Running && !e.free.closed[2] },
+		},
+		{
 			"a new node with a job on it",
 			Policies{Order: byNothing{}},
 			[]told{

@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
 	"github.com/phos-gpu/phos/scheduler/victims"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // urgentFirst are policies under which urgent launches take GPUs of others.
@@ -36,20 +37,21 @@ func (w *world) urgent() string {
 	return w.launch(spec)
 }
 
-// phase returns what the scheduler of GPUs takes a launch for; Ended, too, if it does not know it.
+// phase returns what the scheduler of GPUs takes a launch for, once it knows it.
 func (w *world) phase(id string) scheduler.Phase {
 	w.Helper()
 	w.decided()
 	var job cluster.JobID
 	w.turn(func(l *Leader) { job = l.launches[id].parts[gang].id })
 	phase := scheduler.Ended
-	if err := w.leader.queues[0].loop.Do(w.Context(), func(e *scheduler.Engine) {
-		if found := e.Job(job); found != nil {
-			phase = found.Phase()
-		}
-	}); err != nil {
-		w.Fatal(err)
-	}
+	harness.Eventually(w.T, "the scheduler knows "+id, func() (known bool) {
+		err := w.leader.queues[0].loop.Do(w.Context(), func(e *scheduler.Engine) {
+			if found := e.Job(job); found != nil {
+				phase, known = found.Phase(), true
+			}
+		})
+		return err == nil && known
+	})
 	return phase
 }
 
