@@ -38,7 +38,8 @@ type message struct {
 	files []*os.File
 }
 
-// Serve runs the watchdog until phosd has gone.
+// Serve carries out phosd's orders. When phosd has gone, it undoes what is not complete: it thaws
+// the tree.
 func Serve() error {
 	// The watchdog must outlive phosd, so signals to phosd's terminal or process group are ignored.
 	fdpass.IgnoreSignals()

@@ -93,7 +93,7 @@ func regainRoot() error {
 	return nil
 }
 
-// becomeUser switches this root process permanently to the program's user.
+// becomeUser drops privileges: it switches this root process permanently to the program's user.
 func becomeUser(config boot.Config) error {
 	groups := make([]int, len(config.Groups))
 	for i, group := range config.Groups {

@@ -12,9 +12,9 @@ import (
 // small.
 const comparePieces = 2048
 
-// Cut captures all memories at this instant. Nothing may write to them until it returns; afterwards
-// the program may run. It may be called again if the first cut was not consistent with other parts
-// of the checkpoint.
+// Cut makes the snapshot that of this instant: it copies only what is dirty or was not copied yet.
+// Nothing may write to the memories until it returns; afterwards the program may run. It may be
+// called again if the first cut was not consistent with other parts of the checkpoint.
 func (s *Snapshot) Cut(ctx context.Context) error {
 	s.recordTouches(false)
 	if err := s.releaseCopies(); err != nil {
