@@ -105,7 +105,7 @@ fi
 [ -z "$(dpkg -V phos)" ] || fail "files differ from the package: $(dpkg -V phos)"
 grep -q '^#level = ' /etc/phos/phosd.toml || fail "phosd.toml does not have all keys"
 for page in man1/{pos_cli,phos}.1 man5/{phosd.toml,pos.yaml}.5 man8/{phosd,phos-controller,phos-agent}.8; do
-	gzip -t /usr/share/man/$page.gz || fail "no manual page $page"
+	gzip -t "/usr/share/man/$page.gz" || fail "no manual page $page"
 done
 systemd-analyze verify --man=no /usr/lib/systemd/system/phosd.service 2>&1 | tee /tmp/verify
 ! grep phosd /tmp/verify || fail "systemd does not take the unit"
