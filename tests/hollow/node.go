@@ -92,8 +92,7 @@ func (n *Node) Answer(context.Context, *api.Ask, func(*api.AnswerPart) error) er
 	return errors.New("a hollow node has no logs")
 }
 
-// Exec implements agent.Host: a hollow node runs no commands, and the leader is told so by the end
-// of the stream.
+// Exec implements agent.Host: no test asks a hollow node for a command, and none would be answered.
 func (n *Node) Exec(context.Context, api.AgentsClient, *api.Ask) {}
 
 // Attached implements agent.Host: there are no logs to send.
