@@ -94,7 +94,7 @@ func TestVictimsCanBeSaved(t *testing.T) {
 		a.finish(k, 0)
 	}
 	w.await(second, launch.Running)
-	for _, k := range a.running() {
+	for _, k := range a.awaitRunning(1) {
 		a.finish(k, 0)
 	}
 	w.await(savable, launch.Running) // it needs the GPU that it had
