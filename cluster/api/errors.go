@@ -5,7 +5,8 @@ import (
 	"errors"
 
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
+
+	"github.com/phos-gpu/phos/internal/rpcerror"
 )
 
 // Errors of requests. Both sides use errors.Is with them; on the wire each is one gRPC code.
@@ -27,65 +28,27 @@ var (
 	ErrTooLarge = errors.New("too large")
 )
 
-// codeTable maps errors to gRPC codes and back.
-var codeTable = []struct {
-	err  error
-	code codes.Code
-}{
-	{ErrNotPermitted, codes.PermissionDenied},
-	{ErrUnknownCaller, codes.Unauthenticated},
-	{ErrNotFound, codes.NotFound},
-	{ErrInvalid, codes.InvalidArgument},
-	{ErrRefused, codes.FailedPrecondition},
-	{ErrUnavailable, codes.Unavailable},
-	{ErrTooLarge, codes.ResourceExhausted},
-	{context.DeadlineExceeded, codes.DeadlineExceeded},
-	{context.Canceled, codes.Canceled},
+// codeTable maps sentinel errors to gRPC codes and back.
+var codeTable = rpcerror.Table{
+	{Sentinel: ErrNotPermitted, Code: codes.PermissionDenied},
+	{Sentinel: ErrUnknownCaller, Code: codes.Unauthenticated},
+	{Sentinel: ErrNotFound, Code: codes.NotFound},
+	{Sentinel: ErrInvalid, Code: codes.InvalidArgument},
+	{Sentinel: ErrRefused, Code: codes.FailedPrecondition},
+	{Sentinel: ErrUnavailable, Code: codes.Unavailable},
+	{Sentinel: ErrTooLarge, Code: codes.ResourceExhausted},
+	{Sentinel: context.DeadlineExceeded, Code: codes.DeadlineExceeded},
+	{Sentinel: context.Canceled, Code: codes.Canceled},
 }
 
-// Error is an error that was received: its text, and one of the sentinels.
-type Error struct {
-	Text string
-	Err  error
-}
-
-func (e *Error) Error() string { return e.Text }
-
-// Unwrap returns the sentinel.
-func (e *Error) Unwrap() error { return e.Err }
+// Error is an error that was received from a server: its text, and one of the sentinels.
+type Error = rpcerror.Error
 
 // Invalid returns an ErrInvalid whose text says only what is wrong.
 func Invalid(text string) error { return &Error{Text: text, Err: ErrInvalid} }
 
 // ToStatus converts an error to the gRPC error that a server returns.
-func ToStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, row := range codeTable {
-		if errors.Is(err, row.err) {
-			return status.Error(row.code, err.Error())
-		}
-	}
-	if _, isStatus := status.FromError(err); isStatus {
-		return err
-	}
-	return status.Error(codes.Unknown, err.Error())
-}
+func ToStatus(err error) error { return codeTable.ToStatus(err, error.Error) }
 
 // FromStatus is the inverse of ToStatus, for clients.
-func FromStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	received, isStatus := status.FromError(err)
-	if !isStatus {
-		return err
-	}
-	for _, row := range codeTable {
-		if received.Code() == row.code {
-			return &Error{Text: received.Message(), Err: row.err}
-		}
-	}
-	return errors.New(received.Message())
-}
+func FromStatus(err error) error { return codeTable.FromStatus(err) }

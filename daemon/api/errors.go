@@ -9,6 +9,8 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+
+	"github.com/phos-gpu/phos/internal/rpcerror"
 )
 
 // Sentinel errors of requests. Both sides use errors.Is with them; on the wire each is one gRPC
@@ -34,46 +36,23 @@ var (
 )
 
 // codeTable maps sentinel errors to gRPC codes and back.
-var codeTable = []struct {
-	err  error
-	code codes.Code
-}{
-	{ErrNoDaemon, codes.Unavailable},
-	{ErrNotPermitted, codes.PermissionDenied},
-	{ErrNoProgram, codes.NotFound},
-	{ErrProgramsRunning, codes.FailedPrecondition},
-	{ErrInvalid, codes.InvalidArgument},
-	{ErrExhausted, codes.ResourceExhausted},
-	{ErrNotBuilt, codes.Unimplemented},
-	{context.DeadlineExceeded, codes.DeadlineExceeded},
-	{context.Canceled, codes.Canceled},
+var codeTable = rpcerror.Table{
+	{Sentinel: ErrNoDaemon, Code: codes.Unavailable},
+	{Sentinel: ErrNotPermitted, Code: codes.PermissionDenied},
+	{Sentinel: ErrNoProgram, Code: codes.NotFound},
+	{Sentinel: ErrProgramsRunning, Code: codes.FailedPrecondition},
+	{Sentinel: ErrInvalid, Code: codes.InvalidArgument},
+	{Sentinel: ErrExhausted, Code: codes.ResourceExhausted},
+	{Sentinel: ErrNotBuilt, Code: codes.Unimplemented},
+	{Sentinel: context.DeadlineExceeded, Code: codes.DeadlineExceeded},
+	{Sentinel: context.Canceled, Code: codes.Canceled},
 }
 
 // Error is an error that was received from a server: its text, and one of the sentinels.
-type Error struct {
-	Text string
-	Err  error
-}
-
-func (e *Error) Error() string { return e.Text }
-
-func (e *Error) Unwrap() error { return e.Err }
+type Error = rpcerror.Error
 
 // ToStatus converts an error to the gRPC error that a server returns.
-func ToStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	for _, row := range codeTable {
-		if errors.Is(err, row.err) {
-			return status.Error(row.code, Text(err))
-		}
-	}
-	if _, isStatus := status.FromError(err); isStatus {
-		return err
-	}
-	return status.Error(codes.Unknown, err.Error())
-}
+func ToStatus(err error) error { return codeTable.ToStatus(err, Text) }
 
 // Text returns the error's text for users. It omits "invalid request", because the rest says what
 // is wrong.
@@ -84,23 +63,8 @@ func Text(err error) string {
 	return strings.Replace(err.Error(), ErrInvalid.Error()+": ", "", 1)
 }
 
-// FromStatus is the inverse of ToStatus, for clients. An error with an unknown code keeps only its
-// text.
-func FromStatus(err error) error {
-	if err == nil {
-		return nil
-	}
-	received, isStatus := status.FromError(err)
-	if !isStatus {
-		return err
-	}
-	for _, row := range codeTable {
-		if received.Code() == row.code {
-			return &Error{Text: received.Message(), Err: row.err}
-		}
-	}
-	return errors.New(received.Message())
-}
+// FromStatus is the inverse of ToStatus, for clients.
+func FromStatus(err error) error { return codeTable.FromStatus(err) }
 
 // ServerErrors is a server interceptor: it converts the errors that handlers return. A panic in a
 // handler fails only that request.

@@ -17,15 +17,15 @@ import (
 func TestErrorsCrossTheWire(t *testing.T) {
 	seen := map[string]error{}
 	for _, row := range codeTable {
-		sent := fmt.Errorf("pid 7: %w", row.err)
+		sent := fmt.Errorf("pid 7: %w", row.Sentinel)
 		got := FromStatus(ToStatus(sent))
-		if !errors.Is(got, row.err) || got.Error() != sent.Error() {
+		if !errors.Is(got, row.Sentinel) || got.Error() != sent.Error() {
 			t.Errorf("%v became %v", sent, got)
 		}
-		if other := seen[row.code.String()]; other != nil {
-			t.Errorf("%v and %v are both %s", other, row.err, row.code)
+		if other := seen[row.Code.String()]; other != nil {
+			t.Errorf("%v and %v are both %s", other, row.Sentinel, row.Code)
 		}
-		seen[row.code.String()] = row.err
+		seen[row.Code.String()] = row.Sentinel
 	}
 	if got := FromStatus(ToStatus(errors.New("odd"))); got == nil || got.Error() != "odd" {
 		t.Errorf("error without code: got %v, want odd", got)

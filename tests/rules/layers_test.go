@@ -28,6 +28,7 @@ var layers = map[string]string{
 	"internal/linux":    "ground",
 	"hijack/abi":        "ground",
 	"internal/ptx":      "ground",
+	"internal/rpcerror": "ground",
 	"internal/scrape":   "ground",
 	"internal/spelling": "ground",
 	"internal/words":    "ground",
