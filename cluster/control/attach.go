@@ -33,6 +33,9 @@ func (l *Leader) Detach(name string, s *session.Session) {
 
 // Receive handles a message of an agent. It reports false if this controller no longer leads.
 func (l *Leader) Receive(name string, s *session.Session, message *api.FromAgent) bool {
+	if asked := message.GetRenewal(); asked != nil {
+		return l.renewals.Add(renewal{name, s, asked.GetNumber()})
+	}
 	return l.turns.Add(func() { l.receive(name, s, message) })
 }
 
@@ -114,8 +117,6 @@ func (l *Leader) receive(name string, s *session.Session, message *api.FromAgent
 		return
 	}
 	switch m := message.GetMessage().(type) {
-	case *api.FromAgent_Renewal:
-		l.renew(n, m.Renewal)
 	case *api.FromAgent_Report:
 		l.report(n, m.Report)
 	case *api.FromAgent_Inventory:
@@ -128,17 +129,36 @@ func (l *Leader) receive(name string, s *session.Session, message *api.FromAgent
 	}
 }
 
+// renewal is what an agent asks for while its session lasts.
+type renewal struct {
+	node    string
+	session *session.Session
+	number  uint64
+}
+
+// renewAll extends the leases of the nodes whose agents have asked for it. It changes no record, so
+// it may run while the store takes none: then what runs goes on, however long that lasts.
+func (l *Leader) renewAll() {
+	for _, r := range l.renewals.Take() {
+		if n := l.nodes[r.node]; n != nil && n.session == r.session {
+			l.renew(n, r.number)
+		}
+	}
+}
+
 // renew extends the lease of a node. It is not answered by a leader that may have been replaced:
 // the next one gives the node up FenceAfter after its own beginning, which is not before Until.
-func (l *Leader) renew(n *node, r *api.Renewal) {
+func (l *Leader) renew(n *node, number uint64) {
 	now := l.clock.Boot()
 	if now >= l.leadership.Until() {
 		return
 	}
+	if l.state(n) != ready {
+		l.turns.Add(func() { l.lookAtLease(n) })
+	}
 	n.renewed = now
-	l.lookAtLease(n)
 	n.session.Send(&api.ToAgent{Message: &api.ToAgent_Renewed{Renewed: &api.Renewed{
-		Number: r.GetNumber(), Epoch: uint64(l.Epoch()),
+		Number: number, Epoch: uint64(l.Epoch()),
 	}}})
 }
 

@@ -20,7 +20,7 @@ import (
 var ErrNotLeading = errors.New("this controller no longer leads")
 
 // Leader is a controller during one leadership. Its fields belong to the goroutine of Run, except
-// turns, which has a lock of its own.
+// turns and renewals, which have locks of their own.
 type Leader struct {
 	store      store.Store
 	leadership store.Leadership
@@ -55,8 +55,9 @@ type Leader struct {
 	// latest is the highest number of a launch.
 	latest int
 
-	// turns are what the goroutine does next.
-	turns *backlog.List[func()]
+	// turns are what the goroutine does next. renewals it handles also while it waits for the store.
+	turns    *backlog.List[func()]
+	renewals *backlog.List[renewal]
 }
 
 // Beginning is what a leader begins with.
@@ -78,7 +79,7 @@ func NewLeader(ctx context.Context, from Beginning, settings Settings, log *slog
 		tables:   tables{stale: map[*node]struct{}{}},
 		watchers: map[Watcher]struct{}{}, questions: session.NewQuestions(),
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
-		turns: backlog.New[func()](),
+		turns: backlog.New[func()](), renewals: backlog.New[renewal](),
 	}
 	if err := l.load(ctx, from.Mirror); err != nil {
 		return nil, fmt.Errorf("read the cluster from the store: %w", err)
@@ -112,6 +113,8 @@ func (l *Leader) Run(ctx context.Context) error {
 			return ErrNotLeading
 		case <-ticker.C:
 			l.turns.Add(l.lookAtTheClock)
+		case <-l.renewals.Ready():
+			l.renewAll()
 		case <-l.turns.Ready():
 			if err := l.batch(ctx); err != nil {
 				return err
@@ -173,6 +176,7 @@ func (l *Leader) ask(ctx context.Context, turn func() error) error {
 // end closes everything that depends on this leader.
 func (l *Leader) end() {
 	l.turns.Close()
+	l.renewals.Close()
 	for _, n := range l.nodes {
 		if n.session != nil {
 			n.session.End(ErrNotLeading)

@@ -128,17 +128,32 @@ const writers = 64
 const retryAfter = 200 * time.Millisecond
 
 // write puts all changed records into the store. It returns an error only if this controller must
-// stop to lead: then the next leader goes on from what is in the store.
+// stop to lead: then the next leader goes on from what is in the store. Nodes renew their leases
+// meanwhile.
 func (l *Leader) write(ctx context.Context) error {
+	written := make(chan error, 1)
+	go func() { written <- l.putChanged(ctx) }()
+	for {
+		select {
+		case err := <-written:
+			if err == nil {
+				l.publishChanged()
+			}
+			return err
+		case <-l.renewals.Ready():
+			l.renewAll()
+		}
+	}
+}
+
+// putChanged writes and removes records, until the store has done all of it.
+func (l *Leader) putChanged(ctx context.Context) error {
 	l.removeForgotten(ctx)
 	if l.quotas.changed {
 		if err := l.put(ctx, record.QuotasKey, l.quotas.Encode(), &l.quotas.revision); err != nil {
 			return err
 		}
 		l.quotas.changed = false
-	}
-	if len(l.changedLaunches) == 0 && len(l.changedNodes) == 0 {
-		return nil
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
@@ -148,9 +163,11 @@ func (l *Leader) write(ctx context.Context) error {
 	for n := range l.changedNodes {
 		group.Go(func() error { return l.put(ctx, record.NodeKey(n.Name), n.Encode(), &n.revision) })
 	}
-	if err := group.Wait(); err != nil {
-		return err
-	}
+	return group.Wait()
+}
+
+// publishChanged tells watchers of the records that the store has now.
+func (l *Leader) publishChanged() {
 	for e := range l.changedLaunches {
 		l.published(e)
 	}
@@ -161,7 +178,6 @@ func (l *Leader) write(ctx context.Context) error {
 	}
 	clear(l.changedLaunches)
 	clear(l.changedNodes)
-	return nil
 }
 
 // put writes one record until the store has it. revision is that of the record, and is set to the

@@ -2,10 +2,14 @@ package control
 
 import (
 	"context"
+	"strings"
+	"sync/atomic"
 	"testing"
 
+	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // unread is a store whose records of launches cannot be listed.
@@ -63,4 +67,48 @@ func TestMirror(t *testing.T) {
 func (w *world) awaitMirror() {
 	w.Helper()
 	w.awaitTurn(func(*Leader) bool { return w.next.Ready() })
+}
+
+// full is a store that may take no records of launches.
+type full struct {
+	store.Store
+	refuses atomic.Bool
+	refused atomic.Int64
+}
+
+func (f *full) Put(ctx context.Context, w store.Write) (store.Revision, error) {
+	if f.refuses.Load() && strings.HasPrefix(w.Key, record.LaunchPrefix) {
+		f.refused.Add(1)
+		return 0, store.ErrFull
+	}
+	return f.Store.Put(ctx, w)
+}
+
+// TestRenewedWhileStoreIsFull: agents renew their leases with a leader whose record no store takes,
+// for longer than launches run on without that.
+func TestRenewedWhileStoreIsFull(t *testing.T) {
+	w := newWorld(t)
+	w.depose()
+	objects := &full{Store: w.objects}
+	w.leadOn(objects)
+	a := w.join("a", 1)
+	id := w.launch(simple(1, 1))
+	w.await(id, launch.Running)
+	a.awaitRunning(1)
+	objects.refuses.Store(true)
+	created := make(chan string)
+	go func() { created <- w.launch(simple(1, 1)) }()
+	harness.Eventually(t, "a record is refused", func() bool { return objects.refused.Load() > 0 })
+	renewed := func() int {
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		return a.renewed
+	}
+	enough := renewed() + 2*int(w.config.Times.FenceAfter/renewEvery)
+	harness.Eventually(t, "the agent renews its lease", func() bool { return renewed() >= enough })
+	objects.refuses.Store(false)
+	w.await(<-created, launch.Queued)
+	if got := w.await(id, launch.Running); got.State.Replicas[0].Attempt != 1 {
+		t.Errorf("it is in attempt %d", got.State.Replicas[0].Attempt)
+	}
 }

@@ -190,6 +190,7 @@ type fakeAgent struct {
 	saved []string // the attempts whose images are known to be in the store
 	// failing is why saves fail; empty: they do not.
 	failing string
+	renewed int // how many renewals were answered
 	stop    context.CancelFunc
 	alive   sync.WaitGroup
 }
@@ -256,9 +257,12 @@ func (a *fakeAgent) serve(ctx context.Context, leader *Leader, s *session.Sessio
 	})
 }
 
+// renewEvery is how often a lease is renewed.
+const renewEvery = 200 * time.Millisecond
+
 // renew renews the lease, and reports again what has ended.
 func (a *fakeAgent) renew(ctx context.Context, leader *Leader, s *session.Session) {
-	renewals := time.NewTicker(200 * time.Millisecond)
+	renewals := time.NewTicker(renewEvery)
 	defer renewals.Stop()
 	for {
 		select {
@@ -279,12 +283,15 @@ func (a *fakeAgent) renew(ctx context.Context, leader *Leader, s *session.Sessio
 
 // follow does what a message orders, and returns what there is to report.
 func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if message.GetRenewed() != nil {
+		a.renewed++
+	}
 	orders := message.GetOrders()
 	if orders == nil {
 		return nil
 	}
-	a.mu.Lock()
-	defer a.mu.Unlock()
 	if orders.GetEpoch() < a.epoch {
 		a.w.Errorf("%s: an order of epoch %d after %d", a.name, orders.GetEpoch(), a.epoch)
 	}
