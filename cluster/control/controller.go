@@ -65,6 +65,9 @@ func (e *NotLeaderError) Error() string {
 	return "the controller at " + e.Leader + " leads"
 }
 
+// leadAgainAfter is the pause after a leadership that has failed.
+const leadAgainAfter = 200 * time.Millisecond
+
 // Run leads whenever it is this controller's turn, until the context ends.
 func (c *Controller) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
@@ -72,7 +75,7 @@ func (c *Controller) Run(ctx context.Context) error {
 			c.log.Error("leadership ended", "error", err)
 			select {
 			case <-ctx.Done():
-			case <-time.After(retryAfter):
+			case <-time.After(leadAgainAfter):
 			}
 		}
 	}

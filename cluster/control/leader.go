@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control/clock"
 	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/session"
+	"github.com/phos-gpu/phos/cluster/control/writer"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 )
@@ -45,6 +46,7 @@ type Leader struct {
 	questions *session.Questions
 	quotas    quotas
 
+	records         writer.Writer
 	changedLaunches map[*entry]struct{}
 	changedNodes    map[*node]struct{}
 	// forgotten are launches whose records are to be removed.
@@ -81,6 +83,7 @@ func NewLeader(ctx context.Context, from Beginning, settings Settings, log *slog
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
 		turns: backlog.New[func()](), renewals: backlog.New[renewal](),
 	}
+	l.records = writer.Writer{Store: l.store, Leadership: l.leadership, Log: l.log}
 	if err := l.load(ctx, from.Mirror); err != nil {
 		return nil, fmt.Errorf("read the cluster from the store: %w", err)
 	}

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"runtime"
-	"time"
 
 	"golang.org/x/sync/errgroup"
 
@@ -26,7 +25,7 @@ func (l *Leader) load(ctx context.Context, from *mirror.Mirror) error {
 	l.clock = clock.New(l.cluster.Created)
 	records, complete := l.mirrored(ctx, from, object)
 	if !complete {
-		if records, err = l.read(ctx); err != nil {
+		if records, err = readAll(ctx, l.store); err != nil {
 			return err
 		}
 	}
@@ -71,12 +70,12 @@ func (l *Leader) mirrored(ctx context.Context, from *mirror.Mirror, cluster stor
 	return from.Take(ctx, last)
 }
 
-// read reads all records from the store.
-func (l *Leader) read(ctx context.Context) (r mirror.Records, err error) {
-	if r.Nodes, err = list(ctx, l.store, record.NodePrefix, record.DecodeNode); err != nil {
+// readAll reads all records from the store.
+func readAll(ctx context.Context, from store.Store) (r mirror.Records, err error) {
+	if r.Nodes, err = list(ctx, from, record.NodePrefix, record.DecodeNode); err != nil {
 		return r, err
 	}
-	r.Launches, err = list(ctx, l.store, record.LaunchPrefix, record.DecodeLaunch)
+	r.Launches, err = list(ctx, from, record.LaunchPrefix, record.DecodeLaunch)
 	return r, err
 }
 
@@ -124,9 +123,6 @@ func (l *Leader) keep(e *entry) {
 // writers is how many records are written at once. The store groups what comes together.
 const writers = 64
 
-// retryAfter is the pause before a write is tried again at a store that does not answer.
-const retryAfter = 200 * time.Millisecond
-
 // write puts all changed records into the store. It returns an error only if this controller must
 // stop to lead: then the next leader goes on from what is in the store. Nodes renew their leases
 // meanwhile.
@@ -150,7 +146,7 @@ func (l *Leader) write(ctx context.Context) error {
 func (l *Leader) putChanged(ctx context.Context) error {
 	l.removeForgotten(ctx)
 	if l.quotas.changed {
-		if err := l.put(ctx, record.QuotasKey, l.quotas.Encode(), &l.quotas.revision); err != nil {
+		if err := l.records.Put(ctx, record.QuotasKey, l.quotas.Encode(), &l.quotas.revision); err != nil {
 			return err
 		}
 		l.quotas.changed = false
@@ -158,10 +154,10 @@ func (l *Leader) putChanged(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)
 	for e := range l.changedLaunches {
-		group.Go(func() error { return l.put(ctx, record.LaunchKey(e.ID), e.Encode(), &e.revision) })
+		group.Go(func() error { return l.records.Put(ctx, record.LaunchKey(e.ID), e.Encode(), &e.revision) })
 	}
 	for n := range l.changedNodes {
-		group.Go(func() error { return l.put(ctx, record.NodeKey(n.Name), n.Encode(), &n.revision) })
+		group.Go(func() error { return l.records.Put(ctx, record.NodeKey(n.Name), n.Encode(), &n.revision) })
 	}
 	return group.Wait()
 }
@@ -180,64 +176,14 @@ func (l *Leader) publishChanged() {
 	clear(l.changedNodes)
 }
 
-// put writes one record until the store has it. revision is that of the record, and is set to the
-// new one.
-func (l *Leader) put(ctx context.Context, key string, value []byte, revision *store.Revision) error {
-	unsure := false // an earlier try may have been done
-	for {
-		next, err := l.store.Put(ctx, store.Write{
-			Key: key, Value: value, Replaces: *revision, Epoch: l.leadership.Epoch(),
-		})
-		switch {
-		case err == nil:
-			*revision = next
-			return nil
-		case errors.Is(err, store.ErrConflict) && unsure:
-			if done, found := l.wasWritten(ctx, key, value); found {
-				*revision = done
-				return nil
-			}
-			return fmt.Errorf("write %s: %w", key, err)
-		case !errors.Is(err, store.ErrUnavailable) && !errors.Is(err, store.ErrFull):
-			return fmt.Errorf("write %s: %w", key, err)
-		}
-		unsure = true
-		l.log.Warn("store does not take a record; trying again", "key", key, "error", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-l.leadership.Lost():
-			return ErrNotLeading
-		case <-time.After(retryAfter):
-		}
-	}
-}
-
-// wasWritten reports whether an object has this value, and its revision.
-func (l *Leader) wasWritten(ctx context.Context, key string, value []byte) (store.Revision, bool) {
-	object, err := l.store.Get(ctx, key)
-	return object.Revision, err == nil && string(object.Value) == string(value)
-}
-
-// removeForgotten removes the records of launches that ended long ago, and of removed nodes. One
-// that stays is there again for the next leader.
+// removeForgotten removes the records of launches that ended long ago, and of removed nodes.
 func (l *Leader) removeForgotten(ctx context.Context) {
 	for _, e := range l.forgotten {
-		err := l.store.Delete(ctx, store.Write{
-			Key: record.LaunchKey(e.ID), Replaces: e.revision, Epoch: l.leadership.Epoch(),
-		})
-		if err != nil {
-			l.log.Warn("record of an old launch stays", "launch", e.ID, "error", err)
-		}
+		l.records.Delete(ctx, record.LaunchKey(e.ID), e.revision)
 		l.settings.Forgotten(e.ID)
 	}
 	for _, n := range l.removed {
-		err := l.store.Delete(ctx, store.Write{
-			Key: record.NodeKey(n.Name), Replaces: n.revision, Epoch: l.leadership.Epoch(),
-		})
-		if err != nil {
-			l.log.Warn("record of a removed node stays", "node", n.Name, "error", err)
-		}
+		l.records.Delete(ctx, record.NodeKey(n.Name), n.revision)
 	}
 	l.forgotten, l.removed = nil, nil
 }
