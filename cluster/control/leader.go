@@ -46,7 +46,7 @@ type Leader struct {
 	questions *session.Questions
 	quotas    quotas
 
-	records         writer.Writer
+	records         *writer.Writer
 	changedLaunches map[*entry]struct{}
 	changedNodes    map[*node]struct{}
 	// forgotten are launches whose records are to be removed.
@@ -83,7 +83,7 @@ func NewLeader(ctx context.Context, from Beginning, settings Settings, log *slog
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},
 		turns: backlog.New[func()](), renewals: backlog.New[renewal](),
 	}
-	l.records = writer.Writer{Store: l.store, Leadership: l.leadership, Log: l.log}
+	l.records = &writer.Writer{Store: l.store, Leadership: l.leadership, Log: l.log}
 	if err := l.load(ctx, from.Mirror); err != nil {
 		return nil, fmt.Errorf("read the cluster from the store: %w", err)
 	}
@@ -156,8 +156,8 @@ func (l *Leader) tellSchedulers() {
 // then does something once all changes so far are in the store.
 func (l *Leader) then(do func()) { l.after = append(l.after, do) }
 
-// ask makes a turn, and returns its error once its changes are in the store. The turn must not keep
-// what belongs to the leader.
+// ask makes a turn, and returns its error once its changes are in the store, or another one if the
+// store takes nothing. The turn must not keep what belongs to the leader.
 func (l *Leader) ask(ctx context.Context, turn func() error) error {
 	answer := make(chan error, 1)
 	if !l.turns.Add(func() {
@@ -166,13 +166,21 @@ func (l *Leader) ask(ctx context.Context, turn func() error) error {
 	}) {
 		return ErrNotLeading
 	}
-	select {
-	case err := <-answer:
-		return err
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-l.leadership.Lost():
-		return ErrNotLeading
+	look := time.NewTicker(time.Second)
+	defer look.Stop()
+	for {
+		select {
+		case err := <-answer:
+			return err
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-l.leadership.Lost():
+			return ErrNotLeading
+		case <-look.C:
+			if err := l.records.Stuck(); err != nil {
+				return fmt.Errorf("%w; the request may be carried out when it does", err)
+			}
+		}
 	}
 }
 

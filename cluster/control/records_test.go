@@ -2,6 +2,7 @@ package control
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -85,7 +86,7 @@ func (f *full) Put(ctx context.Context, w store.Write) (store.Revision, error) {
 }
 
 // TestRenewedWhileStoreIsFull: agents renew their leases with a leader whose record no store takes,
-// for longer than launches run on without that.
+// for longer than launches run on without that. People are told of it.
 func TestRenewedWhileStoreIsFull(t *testing.T) {
 	w := newWorld(t)
 	w.depose()
@@ -96,8 +97,11 @@ func TestRenewedWhileStoreIsFull(t *testing.T) {
 	w.await(id, launch.Running)
 	a.awaitRunning(1)
 	objects.refuses.Store(true)
-	created := make(chan string)
-	go func() { created <- w.launch(simple(1, 1)) }()
+	created := make(chan error)
+	go func() {
+		_, err := w.submit(simple(1, 1), Submission{Owner: "ada", By: "ada", Request: "once"})
+		created <- err
+	}()
 	harness.Eventually(t, "a record is refused", func() bool { return objects.refused.Load() > 0 })
 	renewed := func() int {
 		a.mu.Lock()
@@ -106,8 +110,18 @@ func TestRenewedWhileStoreIsFull(t *testing.T) {
 	}
 	enough := renewed() + 2*int(w.config.Times.FenceAfter/renewEvery)
 	harness.Eventually(t, "the agent renews its lease", func() bool { return renewed() >= enough })
+	err := <-created
+	if !errors.Is(err, store.ErrFull) || !strings.Contains(err.Error(), "the request may be carried out when it does") {
+		t.Errorf("who asks meanwhile gets %v", err)
+	}
 	objects.refuses.Store(false)
-	w.await(<-created, launch.Queued)
+	second, err := w.submit(simple(1, 1), Submission{Owner: "ada", By: "ada", Request: "once"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := w.await(second, launch.Queued); got.Number != 2 {
+		t.Errorf("the launch that was asked for twice is number %d", got.Number)
+	}
 	if got := w.await(id, launch.Running); got.State.Replicas[0].Attempt != 1 {
 		t.Errorf("it is in attempt %d", got.State.Replicas[0].Attempt)
 	}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync/atomic"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/store"
@@ -19,6 +20,26 @@ type Writer struct {
 	Store      store.Store
 	Leadership store.Leadership
 	Log        *slog.Logger
+
+	refusal atomic.Pointer[refusal]
+}
+
+// refusal is why the store takes nothing, and since when.
+type refusal struct {
+	err   error
+	since time.Time
+}
+
+// stuckAfter is how long callers wait for a store that takes nothing.
+const stuckAfter = 5 * time.Second
+
+// Stuck returns why the store has taken no record for some seconds; nil: it takes them, or may.
+func (w *Writer) Stuck() error {
+	r := w.refusal.Load()
+	if r == nil || time.Since(r.since) < stuckAfter {
+		return nil
+	}
+	return fmt.Errorf("the store takes no records since %s: %w", r.since.Format(time.TimeOnly), r.err)
 }
 
 // Put writes one record until the store has it. revision is that of the record, and is set to the
@@ -32,6 +53,7 @@ func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *st
 		switch {
 		case err == nil:
 			*revision = next
+			w.refusal.Store(nil)
 			return nil
 		case errors.Is(err, store.ErrConflict) && unsure:
 			if done, found := w.wasWritten(ctx, key, value); found {
@@ -43,6 +65,7 @@ func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *st
 			return fmt.Errorf("write %s: %w", key, err)
 		}
 		unsure = true
+		w.refusal.CompareAndSwap(nil, &refusal{err, time.Now()})
 		w.Log.Warn("store does not take a record; trying again", "key", key, "error", err)
 		select {
 		case <-ctx.Done():
