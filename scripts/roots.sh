@@ -6,10 +6,12 @@ root_dir() { printf '%s' "$CACHE/root-$1-2"; }
 
 # make_root SUITE MIRROR: systemd is there, as on every machine, but it does not run.
 make_root() {
-	local dir
+	local dir script=
 	dir=$(root_dir "$1")
 	rm -rf "$dir.new"
-	debootstrap --variant=minbase --include=systemd,procps "$1" "$dir.new" "$2"
+	# A debootstrap that is older than the suite makes it like the one before.
+	[ -e "/usr/share/debootstrap/scripts/$1" ] || script=/usr/share/debootstrap/scripts/jammy
+	debootstrap --variant=minbase --include=systemd,procps --keyring="$(archive_keys "$1")" "$1" "$dir.new" "$2" ${script:+"$script"}
 	# apt reaches the mirror in the same way as here.
 	cp /etc/resolv.conf "$dir.new/etc/"
 	rm -rf "$dir.new"/var/cache/apt/archives/*.deb
@@ -27,13 +29,34 @@ root_mirror() {
 	esac
 }
 
+# Ubuntu's package with the keys of its archive, which Debian lacks, and its SHA-256.
+ubuntu_keyring='pool/main/u/ubuntu-keyring/ubuntu-keyring_2023.11.28.1_all.deb 36de43b15853ccae0028e9a767613770c704833f82586f28eb262f0311adb8a8'
+
+# archive_keys SUITE: the file with the keys of the archive that has the suite.
+archive_keys() {
+	local name=debian-archive-keyring.gpg
+	case $1 in jammy | noble) name=ubuntu-archive-keyring.gpg ;; esac
+	if [ -e "/usr/share/keyrings/$name" ]; then echo "/usr/share/keyrings/$name"; else echo "$CACHE/ubuntu-keyring/$name"; fi
+}
+
+# fetch_ubuntu_keys MIRROR: the keys of Ubuntu's archive, from there, for archive_keys.
+fetch_ubuntu_keys() {
+	local dir=$CACHE/ubuntu-keyring path sum
+	read -r path sum <<<"$ubuntu_keyring"
+	rm -rf "$dir" "$dir.new"
+	mkdir "$dir.new"
+	/usr/lib/apt/apt-helper download-file "$1/$path" "$dir.new/keys.deb" "SHA256:$sum"
+	dpkg-deb --fsys-tarfile "$dir.new/keys.deb" | tar -x -C "$dir.new" --strip-components=4 ./usr/share/keyrings
+	mv "$dir.new" "$dir"
+}
+
 # need_root SUITE provides the root; it fails if no archive has the suite.
 need_root() {
 	local mirror
 	[ ! -d "$(root_dir "$1")" ] || return 0
 	mirror=$(root_mirror "$1") || return 1
 	need debootstrap
-	case $1 in jammy | noble) need ubuntu-keyring ;; esac
+	[ -e "$(archive_keys "$1")" ] || step "fetch the keys of Ubuntu's archive" fetch_ubuntu_keys "$mirror"
 	step "make a root of $1" make_root "$1" "$mirror"
 }
 
@@ -58,10 +81,10 @@ need_debs() {
 
 # make_debs DIR SUITE DEB...
 make_debs() {
-	local dir=$1 suite=$2 aside=$CACHE/apt-$2 keys=debian components=main conf
-	case $suite in jammy | noble) keys=ubuntu components='main universe' ;; esac
+	local dir=$1 suite=$2 aside=$CACHE/apt-$2 components=main conf
+	case $suite in jammy | noble) components='main universe' ;; esac
 	rm -rf "$aside" "$dir.new"
-	conf=$(apt_aside "$aside" "deb [signed-by=/usr/share/keyrings/$keys-archive-keyring.gpg] $(root_mirror "$suite") $suite $components")
+	conf=$(apt_aside "$aside" "deb [signed-by=$(archive_keys "$suite")] $(root_mirror "$suite") $suite $components")
 	APT_CONFIG=$conf apt-get -o Dir::State::status="$(root_dir "$suite")/var/lib/dpkg/status" \
 		satisfy --yes --download-only --no-install-recommends "$(depends "${@:3}")"
 	mkdir "$dir.new"
