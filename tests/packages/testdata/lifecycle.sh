@@ -44,7 +44,7 @@ files() {
 
 # installed: the packages of the installation.
 # shellcheck disable=SC2016 # dpkg-query expands it
-installed() { dpkg-query -W -f '${Package}\n' 'phos*'; }
+installed() { dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'phos*' | sed -n 's/^installed //p'; }
 
 # next_versions: the packages once more, with a later version, and phos with another libphos.so.
 next_versions() {
