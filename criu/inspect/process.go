@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strings"
 
 	"golang.org/x/sys/unix"
 
@@ -26,6 +27,7 @@ func (s *inspection) checkProcesses() {
 			continue
 		}
 		s.checkTracer(m)
+		s.checkExecutable(m)
 		s.checkUser(m)
 	}
 }
@@ -44,6 +46,16 @@ func (s *inspection) checkTracer(m *member) {
 		return
 	}
 	s.refuse(m.String(), fmt.Sprintf("is traced by pid %d (%s)", tracer, processName(tracer)), "detach the debugger")
+}
+
+// checkExecutable finds programs that were executed from a memfd. CRIU saves them, but it cannot
+// restore them.
+func (s *inspection) checkExecutable(m *member) {
+	program, err := os.Readlink(proc.Path(m.PID, "exe"))
+	s.noteUnknown(err)
+	if err == nil && strings.HasPrefix(program, "/memfd:") {
+		s.refuse(m.String(), "its program is a memfd, which a restore cannot execute again", "start it from a file")
+	}
 }
 
 // checkUser checks that a process has no more rights than its user, because CRIU restores it with
