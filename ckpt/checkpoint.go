@@ -313,10 +313,14 @@ func (c *checkpoint) begin(ctx context.Context) (err error) {
 	return nil
 }
 
-// dumpBytes estimates what CRIU will write: pages and its own records of each process.
+// dumpBytes estimates what CRIU will write: pages, and its own records of each process and thread.
 func dumpBytes(tree *Tree) uint64 {
-	const recordBytes = 4 << 20
-	return residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
+	const recordBytes, threadBytes = 4 << 20, 8 << 10
+	bytes := residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
+	for _, p := range tree.Processes {
+		bytes += uint64(p.Threads) * threadBytes
+	}
+	return bytes
 }
 
 // residentBytes returns the memory of a tree that CRIU may have to write.

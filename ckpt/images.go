@@ -16,16 +16,30 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 )
 
-// unpack writes the files of one tree's processes into a private directory and verifies them.
-func unpack(ctx context.Context, reader *contents.Reader, hash string, into *os.File, root int) error {
+// readTree reads the list of CRIU's files of all processes.
+func readTree(reader *contents.Reader, hash string) (*image.Tree, error) {
 	name, err := image.ParseHash(hash)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	tree, err := reader.Tree(name)
-	if err != nil {
-		return err
+	return reader.Tree(name)
+}
+
+// unpackedBytes returns the room that unpack needs. Each file takes whole pages: a process with
+// thousands of threads has as many small files.
+func unpackedBytes(tree *image.Tree, root int) (bytes uint64) {
+	const pageBytes = 4096
+	prefix := strconv.Itoa(root) + "/"
+	for i := range tree.Entries {
+		if entry := &tree.Entries[i]; strings.HasPrefix(entry.Name, prefix) {
+			bytes += entry.Bytes + pageBytes
+		}
 	}
+	return bytes
+}
+
+// unpack writes the files of one tree's processes into a private directory and verifies them.
+func unpack(ctx context.Context, reader *contents.Reader, tree *image.Tree, into *os.File, root int) (err error) {
 	prefix := strconv.Itoa(root) + "/"
 	var work []func(context.Context) error
 	var earlier *os.File

@@ -212,13 +212,17 @@ var ErrPartial = errors.New("partial image")
 // unpackAll writes CRIU's files into directories that only CRIU can enter.
 func (p *Prepared) unpackAll(ctx context.Context) error {
 	m := p.order.Source.Manifest
+	tree, err := readTree(p.order.Source.Reader, m.CPU.Tree)
+	if err != nil {
+		return fmt.Errorf("unpack processes: %w", err)
+	}
 	for _, root := range p.roots {
-		work, err := p.order.Work(m.CPU.Bytes, m.Owner.UID, m.Owner.GID)
+		work, err := p.order.Work(unpackedBytes(tree, root), m.Owner.UID, m.Owner.GID)
 		if err != nil {
 			return err
 		}
 		p.workDirs = append(p.workDirs, work)
-		if err := unpack(ctx, p.order.Source.Reader, m.CPU.Tree, work.Descriptor(), root); err != nil {
+		if err := unpack(ctx, p.order.Source.Reader, tree, work.Descriptor(), root); err != nil {
 			return fmt.Errorf("unpack processes: %w", err)
 		}
 	}
