@@ -234,7 +234,8 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	if err := writeRecord(images, newRecord(f.found)); err != nil {
 		return err
 	}
-	return f.client.Dump(ctx, f.cpu.dumpOrder(f.found, images, deadline(ctx, dumpTime)), images)
+	err := f.client.Dump(ctx, f.cpu.dumpOrder(f.found, images, deadline(ctx, dumpTime)), images)
+	return explainDump(err, &f.found.Tree)
 }
 
 // dumpOrder returns the watchdog's order to dump what was found.
