@@ -225,10 +225,9 @@ func pidObstacle(ctx context.Context, p image.Process, how pidCheck) []ckpt.Obst
 	if p.Inner != 0 {
 		pid = p.Inner
 	}
-	subject := fmt.Sprintf("pid %d", pid)
 	late := time.After(noticeAfter)
 	for {
-		id, err := how.place.Seen(pid)
+		id, inGroup, err := how.holder(pid)
 		if err != nil {
 			return nil
 		}
@@ -237,14 +236,7 @@ func pidObstacle(ctx context.Context, p image.Process, how pidCheck) []ckpt.Obst
 			continue // it was reaped in the meantime
 		}
 		if !zombie {
-			remedy, holder := "end that process, or "+how.otherwise, id.DescribeTo(how.owner)
-			if id.VisibleTo(how.owner) {
-				holder = id.Command(80)
-			}
-			if !id.VisibleTo(how.owner) || servesOthers(id) {
-				remedy = how.otherwise
-			}
-			return []ckpt.Obstacle{{Subject: subject, Reason: "it is taken: " + holder, Remedy: remedy}}
+			return []ckpt.Obstacle{how.taken(pid, id, inGroup)}
 		}
 		select {
 		case <-time.After(time.Millisecond):
@@ -257,12 +249,50 @@ func pidObstacle(ctx context.Context, p image.Process, how pidCheck) []ckpt.Obst
 		case <-ctx.Done():
 		}
 		return []ckpt.Obstacle{{
-			Subject: subject,
+			Subject: fmt.Sprintf("pid %d", pid),
 			Reason: fmt.Sprintf("%s has ended, but it is a zombie until its parent, %s, reaps it",
 				id.DescribeTo(how.owner), parent.DescribeTo(how.owner)),
 			Remedy: "end that parent, or " + how.otherwise,
 		}}
 	}
+}
+
+// holder returns the process that has a pid, or one whose process group has it: the kernel gives
+// the pid again only when the group has ended, too.
+func (how pidCheck) holder(pid int) (id proc.Identity, inGroup bool, err error) {
+	if id, err = how.place.Seen(pid); err == nil {
+		return id, false, nil
+	}
+	elsewhere, unknown := how.place.Elsewhere("pid")
+	if unknown != nil || elsewhere || pid <= 1 || unix.Kill(-pid, 0) != nil {
+		return id, false, err
+	}
+	all, unknown := proc.All()
+	if unknown != nil {
+		return id, false, err
+	}
+	for _, other := range all {
+		stat, gone := proc.ReadStat(other)
+		if gone == nil && stat.Group == pid && (!inGroup || !stat.Zombie()) {
+			id, inGroup, err = stat.Identity, true, nil
+		}
+	}
+	return id, inGroup, err
+}
+
+// taken is the obstacle that a living process has a pid.
+func (how pidCheck) taken(pid int, id proc.Identity, inGroup bool) ckpt.Obstacle {
+	reason, remedy, holder := "it is taken: ", "end that process, or "+how.otherwise, id.DescribeTo(how.owner)
+	switch {
+	case inGroup:
+		reason, remedy = "it is the process group of ", fmt.Sprintf("end it: kill -- -%d; or %s", pid, how.otherwise)
+	case id.VisibleTo(how.owner):
+		holder = id.Command(80)
+	}
+	if !id.VisibleTo(how.owner) || servesOthers(id) {
+		remedy = how.otherwise
+	}
+	return ckpt.Obstacle{Subject: fmt.Sprintf("pid %d", pid), Reason: reason + holder, Remedy: remedy}
 }
 
 // servesOthers reports whether a process is phosd or one of its own. A worker must not be ended for

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -76,6 +77,19 @@ func ended(t *testing.T) int {
 	return command.Process.Pid
 }
 
+// survived is the pid of a process that has ended, whose process group lives.
+func survived(t *testing.T) int {
+	t.Helper()
+	command := exec.Command("sh", "-c", "sleep 1000 & exit 0")
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+	if err := command.Run(); err != nil {
+		t.Fatal(err)
+	}
+	group := command.Process.Pid
+	t.Cleanup(func() { _ = unix.Kill(-group, unix.SIGKILL) })
+	return group
+}
+
 func TestObstacles(t *testing.T) {
 	for _, test := range []struct {
 		name  string
@@ -107,6 +121,9 @@ func TestObstacles(t *testing.T) {
 		}, says: "of compute capability 9.0, and pid 8388608 was started on made, of 8.9; this image does not say which code"},
 		{name: "more memory", spoil: func(h *Machine, _ *image.Manifest) { h.GPUs[0] = device(8, 9, 1001) }},
 		{name: "pid", spoil: func(_ *Machine, m *image.Manifest) { m.Processes[1].PID = os.Getpid() }, says: "it is taken: "},
+		{name: "group of a pid", spoil: func(_ *Machine, m *image.Manifest) {
+			m.Processes[1].PID = survived(t)
+		}, says: "it is the process group of pid"},
 		{name: "pid of another user", spoil: func(_ *Machine, m *image.Manifest) {
 			m.Processes[1].PID, m.Owner.UID, m.Files = os.Getpid(), 54321, nil
 		}, says: "it is taken: a process of another user"},
