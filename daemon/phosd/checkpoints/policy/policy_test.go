@@ -2,10 +2,12 @@ package policy
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -227,5 +229,41 @@ func TestOpenShared(t *testing.T) {
 	}
 	if file, err := OpenShared(base, as, "job-1"); err == nil {
 		t.Errorf("%s is another user's", file.Name())
+	}
+}
+
+// TestOpenSharedAtOnce: programs of one user get their directories at the same time, and after a
+// phosd that was killed while it made the user's directory.
+func TestOpenSharedAtOnce(t *testing.T) {
+	as := fsuid.Rights{UID: user, GID: user}
+	for round := range 50 {
+		base, err := os.Open(writable(t, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer base.Close()
+		if round == 0 { // what it would leave
+			if err := os.Mkdir(filepath.Join(base.Name(), UserDirectory(user)+newSuffix), private); err != nil {
+				t.Fatal(err)
+			}
+		}
+		var opening sync.WaitGroup
+		for program := range 4 {
+			opening.Go(func() {
+				made, err := OpenShared(base, as, fmt.Sprint("job-", program))
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				_ = made.Close()
+			})
+		}
+		opening.Wait()
+		if entries, err := os.ReadDir(base.Name()); err != nil || len(entries) != 1 {
+			t.Errorf("got %v, %v, want the user's directory alone", entries, err)
+		}
+		if entries, err := os.ReadDir(filepath.Join(base.Name(), UserDirectory(user))); err != nil || len(entries) != 4 {
+			t.Errorf("got %v, %v, want four directories of programs", entries, err)
+		}
 	}
 }
