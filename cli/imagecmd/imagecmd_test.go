@@ -215,6 +215,42 @@ func TestPruneAndClean(t *testing.T) {
 	}
 }
 
+// TestCleanDirectory: a directory as checkpoints make it goes with its image. Others stay.
+func TestCleanDirectory(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(path string) (string, error)
+		keeps  bool
+	}{
+		"as phos makes it": {change: func(path string) (string, error) { return path, nil }},
+		"of another mode":  {func(path string) (string, error) { return path, os.Chmod(path, 0o750) }, true},
+		"through a link": {func(path string) (string, error) {
+			return path + "-link", os.Symlink(path, path+"-link")
+		}, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := copyImage(t)
+			if err := os.Chmod(path, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			named, err := test.change(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, dryRun := range []bool{true, false} {
+				text, err := output(func(out Output) error {
+					return Clean(t.Context(), out, named, CleanOptions{DryRun: dryRun, Directory: true})
+				}, true)
+				if want := fmt.Sprintf(`"directory": %v`, !test.keeps); err != nil || !strings.Contains(text, want) {
+					t.Errorf("dry run %v: got %s, %v, want %s", dryRun, text, err, want)
+				}
+			}
+			if left, err := os.ReadDir(path); (err == nil) != test.keeps || len(left) > 0 {
+				t.Errorf("got %v, %v; keeps: %v", left, err, test.keeps)
+			}
+		})
+	}
+}
+
 // TestForeignTexts: texts of an image reach the terminal without control characters.
 func TestForeignTexts(t *testing.T) {
 	var out bytes.Buffer

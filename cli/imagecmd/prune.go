@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
@@ -81,6 +84,8 @@ func Prune(ctx context.Context, out Output, path string, options PruneOptions) e
 type cleanView struct {
 	Dir    string `json:"dir"`
 	DryRun bool   `json:"dry_run"`
+	// Directory is set if the directory itself is removed, too.
+	Directory bool `json:"directory"`
 	store.Cleaned
 }
 
@@ -89,6 +94,8 @@ type CleanOptions struct {
 	DryRun bool
 	// Unused refuses to remove the image of a program that runs.
 	Unused bool
+	// Directory removes the empty directory, too, if it is one that a checkpoint would make again.
+	Directory bool
 }
 
 // Clean removes an image.
@@ -115,21 +122,41 @@ func Clean(ctx context.Context, out Output, path string, options CleanOptions) e
 	if done.Generations == nil {
 		done.Generations = []uint64{}
 	}
+	whole := options.Directory && madeByPhos(dir, path)
+	if whole && !dryRun {
+		// It stays where its user may not remove it, and where something new is in it.
+		whole = unix.Rmdir(path) == nil
+	}
 	if out.JSON {
-		return out.json(cleanView{path, dryRun, done})
+		return out.json(cleanView{path, dryRun, whole, done})
 	}
 	verb := "removed"
 	if dryRun {
 		verb = "would remove"
 	}
+	also := ""
+	if whole {
+		also = ", and the directory"
+	}
 	_, err = fmt.Fprintf(
 		out.Out,
-		"%s: %s %s, %s, %s\n",
+		"%s: %s %s, %s, %s%s\n",
 		path,
 		verb,
 		humanize.Count(len(done.Generations), "generation", "generations"),
 		humanize.Count(done.Packs, "pack", "packs"),
 		humanize.Bytes(done.Bytes),
+		also,
 	)
 	return err
+}
+
+// madeByPhos reports whether a directory is like those that a checkpoint makes: of the caller,
+// private, and not reached by a link. The next checkpoint makes the same one again; of any other,
+// owner, mode or place were chosen.
+func madeByPhos(dir *os.File, path string) bool {
+	var open, named unix.Stat_t
+	return unix.Fstat(int(dir.Fd()), &open) == nil && unix.Lstat(path, &named) == nil &&
+		open.Dev == named.Dev && open.Ino == named.Ino &&
+		open.Mode&0o7777 == 0o700 && open.Uid == uint32(os.Geteuid())
 }

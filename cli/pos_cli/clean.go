@@ -21,7 +21,7 @@ that were restored from it are not affected.
     pos_cli --clean --dir /data/ckpt
 
 It works without phosd, with the rights of the caller. If it is interrupted, run it again. With
---json it prints one object: dir, dry_run, generations, packs and bytes.`,
+--json it prints one object: dir, dry_run, directory (false), generations, packs and bytes.`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		dir := flags.String("dir", "", "`DIR` of the image")
 		dryRun := flags.Bool("dry-run", false, "print what would be removed, and remove nothing")
@@ -41,8 +41,9 @@ var rmVerb = verb.Verb{
 	Name: "rm", Word: true,
 	Arguments: "DIR",
 	Summary:   "remove an image that no program needs",
-	About: `Removes the image in a directory, as --clean does: all generations, while the directory itself stays,
-empty. It refuses if a running program was last saved there, or if a policy saves one there.
+	About: `Removes the image in a directory, as --clean does, and the directory, if it is like those that
+checkpoints make: the caller's, with mode 0700. Another one stays, empty. It refuses if a running
+program was last saved there, or if a policy saves one there.
 
     pos_cli images
     pos_cli rm /data/ckpt
@@ -50,12 +51,13 @@ empty. It refuses if a running program was last saved there, or if a policy save
 
 What --force never does: remove anything that is not phos's, or an image that a checkpoint, a restore
 or another command is using. A program whose image is removed runs on, and its policy
-begins a new image. With --json it prints the object of --clean.`,
+begins a new image. With --json it prints the object of --clean; directory says whether the
+directory was removed.`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		force := flags.Bool("force", false, "remove it even if a running program was last saved there")
 		dryRun := flags.Bool("dry-run", false, "print what would be removed, and remove nothing")
 		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
-			return imagecmd.Clean(ctx, out, dir, imagecmd.CleanOptions{DryRun: *dryRun, Unused: !*force})
+			return imagecmd.Clean(ctx, out, dir, imagecmd.CleanOptions{DryRun: *dryRun, Unused: !*force, Directory: true})
 		})
 	},
 }
