@@ -171,6 +171,7 @@ var readersOfProc = map[string]string{
 	"cluster/agent/supervisor/harden.go":              "settings of the process itself",
 	"cluster/agent/supervisor/request.go":             "a short path for a socket",
 	"cluster/agent/supervisor/start.go":               "the agent's own program",
+	"cluster/agent/supervisor/trunk/program.go":       "the agent's own program",
 	"cli/pos_cli/ps.go":                               "the environment of the caller's own programs",
 	"internal/linux/cgroup/legacy.go":                 "as find.go, for version 1",
 	"internal/linux/inherit/files.go":                 "descriptors of the process itself",

@@ -11,22 +11,31 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/process"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // children are the processes of the Spec as this process's children.
 type children struct {
-	mu sync.Mutex // guards running and execs: a pid there is that of the process until it is reaped
+	mu sync.Mutex // guards running, execs and trunk: a pid there is that of the process until it is reaped
 	// running has the index of each process by its pid, execs the commands beside them.
 	running map[int]int
 	execs   map[int]*execution
 	// started is closed after the last process was started, or will not be.
 	started chan struct{}
+	// trunk is the pid of the trunk; 0: there is none. trunkStarted is closed when it has started all
+	// that it starts, and trunkEnded gets how it has ended.
+	trunk        int
+	trunkStarted chan struct{}
+	trunkEnded   chan syscall.WaitStatus
 }
 
 func newChildren() *children {
-	return &children{running: map[int]int{}, execs: map[int]*execution{}, started: make(chan struct{})}
+	return &children{
+		running: map[int]int{}, execs: map[int]*execution{}, started: make(chan struct{}),
+		trunkStarted: make(chan struct{}), trunkEnded: make(chan syscall.WaitStatus, 1),
+	}
 }
 
 // begin starts all processes. It returns when the thread that does so has entered the cgroups. That
@@ -62,8 +71,8 @@ func (s *supervisor) enter() (leave func() error, err error) {
 	return s.group.Enter()
 }
 
-// startAll starts the processes in their order, until one cannot be started or the attempt ends.
-func (s *supervisor) startAll(leave func() error) {
+// startEach starts the processes in their order, until one cannot be started or the attempt ends.
+func (s *supervisor) startEach() {
 	for i := range s.order.Processes {
 		if s.course.state() != Starting {
 			s.skip(i)
@@ -74,6 +83,15 @@ func (s *supervisor) startAll(leave func() error) {
 			s.notStarted(i, err)
 			s.decide()
 		}
+	}
+}
+
+// startAll starts all processes, or what is to start them.
+func (s *supervisor) startAll(leave func() error) {
+	if s.order.Trunk != nil {
+		s.startTrunk()
+	} else {
+		s.startEach()
 	}
 	if err := leave(); err != nil {
 		s.log.Error("starting thread stays in a cgroup", "error", err)
@@ -110,8 +128,8 @@ func (s *supervisor) notStarted(process int, why error) {
 }
 
 // start starts one process. It cannot be reaped before it is known.
-func (s *supervisor) start(process int) error {
-	theirs, err := s.output.open(process, s.order.Processes[process].UID)
+func (s *supervisor) start(number int) error {
+	theirs, err := s.output.open(number, s.order.Processes[number].UID)
 	defer func() {
 		for _, fd := range theirs {
 			if fd > 0 {
@@ -124,16 +142,16 @@ func (s *supervisor) start(process int) error {
 	}
 	s.children.mu.Lock()
 	defer s.children.mu.Unlock()
-	pid, err := s.order.Processes[process].execute(startHow{
-		files: [3]uintptr{s.null.Fd(), uintptr(theirs[0]), uintptr(theirs[1])}, group: s.group,
+	pid, err := s.order.Processes[number].Execute(process.How{
+		Files: []uintptr{s.null.Fd(), uintptr(theirs[0]), uintptr(theirs[1])}, Group: s.group,
 	})
 	if err != nil {
 		return err
 	}
-	s.children.running[pid] = process
+	s.children.running[pid] = number
 	id, err := proc.Of(pid)
 	s.course.change(func(status *Status) {
-		status.Processes[process].Identity = proc.Identity{PID: pid, StartTicks: id.StartTicks}
+		status.Processes[number].Identity = proc.Identity{PID: pid, StartTicks: id.StartTicks}
 	})
 	if err != nil {
 		s.log.Warn("start time unknown", "pid", pid, "error", err)
@@ -172,6 +190,10 @@ func (s *supervisor) reapAll() (found bool) {
 			delete(s.children.running, pid)
 			s.exited(process, status)
 			found = true
+		}
+		if pid == s.children.trunk {
+			s.children.trunk = 0
+			s.children.trunkEnded <- status
 		}
 		if e := s.children.execs[pid]; e != nil {
 			delete(s.children.execs, pid)
@@ -222,5 +244,8 @@ func (c *children) kill() {
 	defer c.mu.Unlock()
 	for pid := range c.running {
 		_ = unix.Kill(pid, unix.SIGKILL) // it may have ended
+	}
+	if c.trunk != 0 {
+		_ = unix.Kill(c.trunk, unix.SIGKILL) // which ends its processes
 	}
 }

@@ -21,6 +21,9 @@
 // kernel kills the processes of a supervisor that is killed, but not what they have left behind:
 // without an agent that adopts it, that has no deadline.
 //
+// Where the processes must be one tree, so that they can be saved together, the supervisor has one
+// child instead: their trunk (package trunk), which starts them and tells how they end (trunk.go).
+//
 // A supervisor also starts commands beside its processes (exec.go). Such a command lives no longer
 // than the connection by which the agent has asked for it.
 //

@@ -16,6 +16,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/process"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -216,7 +217,7 @@ func (s *supervisor) likeOf(e *execution) (Process, error) {
 		like.Command = append(like.Command, string(word))
 	}
 	like.Environment = append(slices.Clone(like.Environment), e.order.Variables...)
-	if err := like.check(); err != nil {
+	if err := like.Check(); err != nil {
 		return Process{}, fmt.Errorf("%w: %w", ErrInvalid, err)
 	}
 	return like, nil
@@ -280,7 +281,7 @@ func (s *supervisor) startIn(e *execution, like *Process) (entered bool, err err
 	case ownUser:
 		// Its other namespaces are what the user has made of them. Only the user itself, without any
 		// right of root, may be there.
-		if err := like.throughNsenter(e.order.Restored.PID, spaces); err != nil {
+		if err := throughNsenter(like, e.order.Restored.PID, spaces); err != nil {
 			return false, err
 		}
 	case len(spaces) > 0:
@@ -297,8 +298,8 @@ func (s *supervisor) startIn(e *execution, like *Process) (entered bool, err err
 }
 
 // throughNsenter lets the user enter the user namespace of a process, and then others of it.
-func (p *Process) throughNsenter(pid int, others []*os.File) error {
-	programs := (&Process{Command: []string{"nsenter"}}).programs()
+func throughNsenter(p *Process, pid int, others []*os.File) error {
+	programs := (&Process{Command: []string{"nsenter"}}).Programs()
 	if !filepath.IsAbs(programs[0]) {
 		return fmt.Errorf("%w: the process has its own user namespace, which needs nsenter of util-linux here", ErrRefused)
 	}
@@ -324,11 +325,11 @@ func (s *supervisor) fork(e *execution, like *Process) error {
 	}()
 	s.children.mu.Lock()
 	defer s.children.mu.Unlock()
-	how := startHow{group: e.group, terminal: e.order.Terminal}
-	for i, file := range e.files {
-		how.files[i] = file.Fd()
+	how := process.How{Group: e.group, Terminal: e.order.Terminal}
+	for _, file := range e.files {
+		how.Files = append(how.Files, file.Fd())
 	}
-	pid, err := like.execute(how)
+	pid, err := like.Execute(how)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/linelog"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -26,6 +27,9 @@ var parentCgroup = fmt.Sprintf("phos-test-%d", os.Getpid())
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Role {
 		os.Exit(Main(os.Args[2:]))
+	}
+	if len(os.Args) > 1 && os.Args[1] == trunk.Role {
+		os.Exit(trunk.Main())
 	}
 	if len(os.Args) > 1 && roles[os.Args[1]] != nil {
 		roles[os.Args[1]](os.Args[2:])
@@ -98,6 +102,9 @@ func (f *fixture) process(command ...string) Process {
 // start starts the attempt.
 func (f *fixture) start() {
 	f.Helper()
+	if inTrunk {
+		f.addTrunk()
+	}
 	var err error
 	if f.Attempt, err = Start(f.Context(), f.root, f.spec); err != nil {
 		f.Fatal(err)

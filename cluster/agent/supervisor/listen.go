@@ -78,6 +78,9 @@ func (s *supervisor) answer(conn *net.UnixConn, r request) (*Status, error) {
 	case doKill:
 		return nil, s.killNow(Killed, "killed")
 	case doSignal:
+		if s.order.Trunk != nil {
+			return nil, s.signalChild(r.Process, r.Signal)
+		}
 		return nil, s.children.signal(r.Process, r.Signal)
 	case doExec: // without an order; serveExec does the others
 	}

@@ -35,23 +35,31 @@ func newOutput(lines *linelog.Writer) *output {
 // they can take the place of others when the process is restored.
 func (o *output) open(process int, uid uint32) (theirs [2]int, err error) {
 	for i, stream := range []linelog.Stream{linelog.Out, linelog.Err} {
-		var pair [2]int
-		if err := unix.Pipe2(pair[:], unix.O_CLOEXEC); err != nil {
-			return theirs, fmt.Errorf("pipe: %w", err)
+		ours, its, err := newPipe(stream.String(), uid)
+		theirs[i] = its
+		if err != nil {
+			return theirs, err
 		}
-		theirs[i] = pair[1]
-		if err := unix.SetNonblock(pair[0], true); err != nil {
-			return theirs, fmt.Errorf("pipe: %w", err)
-		}
-		if err := unix.Fchown(pair[1], int(uid), -1); err != nil {
-			return theirs, fmt.Errorf("pipe of user %d: %w", uid, err)
-		}
-		ours := os.NewFile(uintptr(pair[0]), stream.String())
 		o.pipes = append(o.pipes, ours)
 		source := o.lines.Source(process, stream)
 		o.all.Go(func() { o.copy(ours, source) })
 	}
 	return theirs, nil
+}
+
+// newPipe returns this process's end of a pipe, and a user's, to which that writes.
+func newPipe(name string, uid uint32) (ours *os.File, theirs int, err error) {
+	var pair [2]int
+	if err := unix.Pipe2(pair[:], unix.O_CLOEXEC); err != nil {
+		return nil, 0, fmt.Errorf("pipe: %w", err)
+	}
+	if err := unix.SetNonblock(pair[0], true); err != nil {
+		return nil, pair[1], fmt.Errorf("pipe: %w", err)
+	}
+	if err := unix.Fchown(pair[1], int(uid), -1); err != nil {
+		return nil, pair[1], fmt.Errorf("pipe of user %d: %w", uid, err)
+	}
+	return os.NewFile(uintptr(pair[0]), name), pair[1], nil
 }
 
 // copy reads a pipe until all its writers have closed it.

@@ -3,6 +3,7 @@ package supervisor
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -225,7 +226,7 @@ func TestInvalid(t *testing.T) {
 		"no processes": func(s *Spec) { s.Processes = nil },
 		"no command":   func(s *Spec) { s.Processes[0].Command = nil },
 		"relative":     func(s *Spec) { s.Processes[0].Directory = "x" },
-		"no user":      func(s *Spec) { s.Processes[0].UID = noID },
+		"no user":      func(s *Spec) { s.Processes[0].UID = math.MaxUint32 },
 		"NUL":          func(s *Spec) { s.Processes[0].Environment = []string{"A=\x00"} },
 		"key":          func(s *Spec) { s.Launch = "../x" },
 		"attempt":      func(s *Spec) { s.Key.Attempt = -1 },

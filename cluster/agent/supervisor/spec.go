@@ -2,11 +2,9 @@ package supervisor
 
 import (
 	"fmt"
-	"math"
-	"path/filepath"
-	"strings"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/process"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/linelog"
 	"github.com/phos-gpu/phos/internal/linux/procgroup"
@@ -19,6 +17,9 @@ type Spec struct {
 	Epoch int64 `json:"epoch,omitempty"`
 	// Processes start in this order, at once. The attempt succeeds if all do.
 	Processes []Process `json:"processes"`
+	// Trunk, if set, is what the supervisor executes, and the Processes are its children. All have the
+	// same user.
+	Trunk *Trunk `json:"trunk,omitempty"`
 	// Limits are for all processes together.
 	Limits procgroup.Limits `json:"limits,omitzero"`
 	// Grace is the time from SIGTERM to SIGKILL when the attempt ends by itself: one process has
@@ -34,24 +35,19 @@ type Spec struct {
 }
 
 // Process is one process.
-type Process struct {
-	// Command is executed without a shell. A name without a slash is looked for in PATH of
-	// Environment.
-	Command []string `json:"argv"`
-	// Environment is all that the process gets, as NAME=VALUE.
-	Environment []string `json:"env,omitempty"`
-	// Directory is absolute. The process enters it as its user.
-	Directory string   `json:"dir"`
-	UID       uint32   `json:"uid"`
-	GID       uint32   `json:"gid"`
-	Groups    []uint32 `json:"groups,omitempty"`
+type Process = process.Process
+
+// Trunk is the parent of the processes of an attempt in place of its supervisor, so that they are
+// one tree, which can be saved whole. It has the descriptors and does the work of package trunk.
+type Trunk struct {
+	process.Process
+	// Restores means that it stands for a trunk that it brings back from an image with the Processes.
+	// They run when the agent says so.
+	Restores bool `json:"restores,omitempty"`
 }
 
 // defaultParent is the CgroupParent if none is set.
 const defaultParent = "phos"
-
-// noID is what the kernel takes for no user or group.
-const noID = math.MaxUint32
 
 // check returns the Spec with defaults filled in.
 func (s Spec) check() (Spec, error) {
@@ -72,29 +68,20 @@ func (s Spec) check() (Spec, error) {
 		return s, fmt.Errorf("%w: %d processes: want 1 to %d", ErrInvalid, n, launch.MaxProcesses)
 	}
 	for i := range s.Processes {
-		if err := s.Processes[i].check(); err != nil {
+		if err := s.Processes[i].Check(); err != nil {
 			return s, fmt.Errorf("%w: process %d: %w", ErrInvalid, i, err)
 		}
 	}
-	return s, nil
-}
-
-// check refuses what no process can have.
-func (p *Process) check() error {
-	switch {
-	case len(p.Command) == 0 || p.Command[0] == "":
-		return fmt.Errorf("no command")
-	case !filepath.IsAbs(p.Directory):
-		return fmt.Errorf("directory %.100q: want an absolute path", p.Directory)
-	case p.UID == noID || p.GID == noID:
-		return fmt.Errorf("user %d, group %d: there are no such ids", p.UID, p.GID)
+	if s.Trunk == nil {
+		return s, nil
 	}
-	for _, texts := range [][]string{p.Command, p.Environment, {p.Directory}} {
-		for _, each := range texts {
-			if strings.ContainsRune(each, 0) {
-				return fmt.Errorf("%.100q has a NUL byte", each)
-			}
+	if err := s.Trunk.Check(); err != nil {
+		return s, fmt.Errorf("%w: trunk: %w", ErrInvalid, err)
+	}
+	for i := range s.Processes {
+		if s.Processes[i].UID != s.Trunk.UID {
+			return s, fmt.Errorf("%w: process %d has another user than the trunk", ErrInvalid, i)
 		}
 	}
-	return nil
+	return s, nil
 }

@@ -23,8 +23,10 @@ type Status struct {
 	// Cgroup is the path of the processes' cgroup, below the topmost ones.
 	Cgroup    string          `json:"cgroup"`
 	Processes []ProcessStatus `json:"processes"`
-	Started   time.Time       `json:"started,omitzero"`
-	Ended     time.Time       `json:"ended,omitzero"`
+	// Trunk is the parent of the processes, if the Spec has one.
+	Trunk   proc.Identity `json:"trunk,omitzero"`
+	Started time.Time     `json:"started,omitzero"`
+	Ended   time.Time     `json:"ended,omitzero"`
 	// OOMKills counts what the kernel has killed at the memory limit, also children of the processes.
 	OOMKills uint64 `json:"oom_kills,omitempty"`
 	// Blocked says which processes cannot be killed now. The attempt ends when they can.

@@ -1,4 +1,4 @@
-package supervisor
+package process
 
 import (
 	"errors"
@@ -18,30 +18,30 @@ import (
 // defaultPath is where programs are looked for if a process has no PATH.
 const defaultPath = "/usr/local/bin:/usr/bin:/bin"
 
-// startHow says where a process starts.
-type startHow struct {
-	// files are its standard streams.
-	files [3]uintptr
-	group *procgroup.Group
-	// terminal says that its standard input becomes its controlling terminal.
-	terminal bool
+// How says where a process starts.
+type How struct {
+	// Files are its descriptors, beginning with its standard streams.
+	Files []uintptr
+	// Group is its cgroup. Without one it starts in that of the caller, and as the caller's user.
+	Group *procgroup.Group
+	// Terminal says that its standard input becomes its controlling terminal.
+	Terminal bool
 }
 
-// execute starts a process inside a cgroup, as its user. The error says what its owner can do.
-func (p *Process) execute(how startHow) (pid int, err error) {
+// Execute starts a process. The kernel kills it at the end of the calling thread. The error says
+// what its owner can do.
+func (p *Process) Execute(how How) (pid int, err error) {
 	attributes := &syscall.ProcAttr{
 		Dir: p.Directory, Env: p.Environment,
-		Files: how.files[:],
-		Sys: &syscall.SysProcAttr{
-			Setsid:      true,
-			Setctty:     how.terminal,
-			Credential:  &syscall.Credential{Uid: p.UID, Gid: p.GID, Groups: p.Groups},
-			Pdeathsig:   syscall.SIGKILL,
-			UseCgroupFD: true, CgroupFD: how.group.FD(),
-		},
+		Files: how.Files,
+		Sys:   &syscall.SysProcAttr{Setsid: true, Setctty: how.Terminal, Pdeathsig: syscall.SIGKILL},
+	}
+	if how.Group != nil {
+		attributes.Sys.Credential = &syscall.Credential{Uid: p.UID, Gid: p.GID, Groups: p.Groups}
+		attributes.Sys.UseCgroupFD, attributes.Sys.CgroupFD = true, how.Group.FD()
 	}
 	var first error
-	for _, program := range p.programs() {
+	for _, program := range p.Programs() {
 		pid, err = syscall.ForkExec(program, p.Command, attributes)
 		if err == nil {
 			return pid, nil
@@ -57,9 +57,9 @@ func (p *Process) execute(how startHow) (pid int, err error) {
 	return 0, first
 }
 
-// programs returns where the program may be, as the C library's execvp looks for it. Paths where
+// Programs returns where the program may be, as the C library's execvp looks for it. Paths where
 // certainly is none are left out, unless no other is left.
-func (p *Process) programs() []string {
+func (p *Process) Programs() []string {
 	name := p.Command[0]
 	if strings.Contains(name, "/") {
 		return []string{name}
@@ -114,10 +114,16 @@ const maxShown = 150
 // enter returns an error if the user of a process cannot enter its directory.
 func (p *Process) enter() error {
 	shown := words.ClipTo(p.Directory, maxShown)
-	err := fsuid.Rights{UID: p.UID, GID: p.GID, Groups: p.Groups}.Do(func() error {
+	look := func() error {
 		_, err := os.Stat(p.Directory + "/.")
 		return err
-	})
+	}
+	var err error
+	if os.Geteuid() == int(p.UID) {
+		err = look()
+	} else {
+		err = fsuid.Rights{UID: p.UID, GID: p.GID, Groups: p.Groups}.Do(look)
+	}
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		return fmt.Errorf("there is no directory %s on this node: %w", shown, unix.ENOENT)
