@@ -1,6 +1,9 @@
 package image
 
-import "time"
+import (
+	"fmt"
+	"time"
+)
 
 // Version is the format version that is written. All older versions can be read.
 const Version = 1
@@ -138,6 +141,20 @@ type Endpoint struct {
 	// Rows and Columns are a terminal's size.
 	Rows    uint16 `json:"rows,omitempty"`
 	Columns uint16 `json:"columns,omitempty"`
+}
+
+// NumberIn returns the lowest descriptor under which a process has the endpoint, or -1.
+func (e *Endpoint) NumberIn(p *Process) int {
+	lowest := -1
+	for _, each := range e.Descriptors {
+		var pid, number int
+		if count, _ := fmt.Sscanf(each, "pid %d fd %d", &pid, &number); count == 2 && pid == p.PID {
+			if lowest < 0 || number < lowest {
+				lowest = number
+			}
+		}
+	}
+	return lowest
 }
 
 // SavedFile is a regular file whose content was saved.

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/internal/scrape/endpoint"
 )
 
@@ -70,6 +71,8 @@ func run(arguments []string) int {
 		switch arguments[0] {
 		case supervisor.Role:
 			return supervisor.Main(arguments[1:])
+		case trunk.Role:
+			return trunk.Main()
 		case agent.UnpackRole:
 			return agent.UnpackMain()
 		case saver.SaveRole:

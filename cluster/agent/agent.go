@@ -8,6 +8,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -35,6 +36,7 @@ type Agent struct {
 	boot     string
 	attempts *attempts
 	code     *codeCache
+	program  *trunk.Program
 	// turn has a value while an attempt is being saved: one at a time.
 	turn chan struct{}
 	// sent has the keys of attempts whose logs the leader has up to their ends, or does not want.
@@ -58,7 +60,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 			return nil, fmt.Errorf("state of the agent: %w", err)
 		}
 	}
-	a.code = &codeCache{dir: a.path("code")}
+	a.code, a.program = &codeCache{dir: a.path("code")}, &trunk.Program{Path: a.path("trunk")}
 	a.attempts = newAttempts(a)
 	return a, a.attempts.adopt(ctx)
 }

@@ -127,7 +127,9 @@ func (a *Agent) execOrder(q *api.ExecQuestion) (*supervisor.Attempt, supervisor.
 		if !found || told.Error != "" || told.Root == (proc.Identity{}) {
 			return nil, order, errors.New("the process is being restored from its image: try again in some seconds")
 		}
-		order.Restored = told.Root
+		if order.Restored, found = restoredProcess(runs, told.Root, order.Process); !found {
+			return nil, order, errors.New("the process has ended")
+		}
 	}
 	return runs, order, nil
 }

@@ -6,13 +6,16 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
 	daemonapi "github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // errOtherPlace means that this node's agent keeps its state elsewhere than that of an image.
@@ -47,11 +50,8 @@ func (a *Agent) workOf(order *api.Order) (string, error) {
 	return image.GetWork(), nil
 }
 
-// goOn replaces the process of an attempt by one that restores it from its image.
+// goOn replaces the root of an attempt's processes by one that restores them from their image.
 func (a *Agent) goOn(ctx context.Context, spec *supervisor.Spec, o owner, work string, order *api.Order) error {
-	if len(spec.Processes) != 1 {
-		return fmt.Errorf("an image of %d processes cannot be restored by this version", len(spec.Processes))
-	}
 	image := order.GetImage()
 	if image.GetNode() != a.config.Node && len(order.GetImageKey()) > 0 {
 		if err := saver.ImportKey(ctx, a.phosd(), "node-"+image.GetNode(), order.GetImageKey()); err != nil {
@@ -65,18 +65,52 @@ func (a *Agent) goOn(ctx context.Context, spec *supervisor.Spec, o owner, work s
 	if err := os.Chown(tell, int(o.uid), int(o.gid)); err != nil {
 		return err
 	}
-	command, err := saver.RestoreCommand(saver.RestoreOrder{
+	return replaceByRestore(spec, saver.RestoreOrder{
 		Socket: a.phosd(), Dir: image.GetDir(), Generation: image.GetGeneration(), Tell: tell,
 	})
-	spec.Processes[0].Command, spec.Processes[0].Environment, spec.Processes[0].Directory = command, nil, "/"
+}
+
+// replaceByRestore lets the root of an attempt's processes be restored in place of being started.
+func replaceByRestore(spec *supervisor.Spec, order saver.RestoreOrder) error {
+	root := &spec.Processes[0]
+	if spec.Trunk != nil {
+		root, spec.Trunk.Restores = &spec.Trunk.Process, true
+		order.Inherited = trunk.Kept(len(spec.Processes))
+	}
+	command, err := saver.RestoreCommand(order)
+	root.Command, root.Environment, root.Directory = command, nil, "/"
 	return err
+}
+
+// restoredProcess returns a process of a restored attempt; false: it has ended. The children of a
+// trunk are told apart by what they were started with.
+func restoredProcess(runs *supervisor.Attempt, root proc.Identity, process int) (proc.Identity, bool) {
+	spec, err := runs.Spec()
+	if err != nil || root == (proc.Identity{}) || spec.Trunk == nil {
+		return root, err == nil && root != proc.Identity{}
+	}
+	children, _ := proc.Children(root.PID) // a trunk that has ended has none
+	for _, pid := range children {
+		id, err := proc.Of(pid)
+		if err != nil {
+			continue
+		}
+		variables, err := id.Environment()
+		if err == nil && variables["PHOS_PROCESS"] == strconv.Itoa(process) {
+			return id, true
+		}
+	}
+	return proc.Identity{}, false
 }
 
 // restoreOf returns what an attempt goes on from, if it does.
 func restoreOf(started *supervisor.Attempt) (saver.RestoreOrder, bool) {
 	spec, err := started.Spec()
-	if err != nil || len(spec.Processes) != 1 {
+	switch {
+	case err != nil:
 		return saver.RestoreOrder{}, false
+	case spec.Trunk != nil:
+		return saver.ParseRestore(spec.Trunk.Command)
 	}
 	return saver.ParseRestore(spec.Processes[0].Command)
 }
@@ -105,8 +139,10 @@ func (t *attempt) explainRestore(status *supervisor.Status) {
 		return
 	}
 	from, restored := restoreOf(runs)
-	if told, found := saver.ReadRestored(from.Tell); restored && found && told.Error != "" && len(status.Processes) == 1 {
-		status.Processes[0].Exit = &launch.Exit{Error: told.Error}
+	if told, found := saver.ReadRestored(from.Tell); restored && found && told.Error != "" {
+		for i := range status.Processes {
+			status.Processes[i].Exit = &launch.Exit{Process: i, Error: told.Error}
+		}
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
+	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
 )
 
@@ -90,12 +91,39 @@ func (a *Agent) prepare(
 		spec.Limits.CPUs += process.GetMillicpus()
 		spec.Limits.MemoryBytes += process.GetMemoryBytes()
 	}
+	if order.GetCheckpoint() != nil && len(spec.Processes) > 1 {
+		if err := a.addTrunk(&spec, work); err != nil {
+			return spec, err
+		}
+	}
 	if order.GetImage() != nil {
 		progress("restoring from its image")
 		return spec, a.goOn(ctx, &spec, owner, work, order)
 	}
 	return spec, nil
 }
+
+// trunkMemory is added to the memory limit of an attempt that has a trunk.
+const trunkMemory = 32 << 20
+
+// addTrunk lets processes be one tree, so that they can be saved. The trunk's program lies beside
+// their working directories, which an image needs, too.
+func (a *Agent) addTrunk(spec *supervisor.Spec, work string) error {
+	path := filepath.Join(work, "trunk")
+	if err := a.program.Link(path); err != nil {
+		return fmt.Errorf("program %s: %w", path, err)
+	}
+	if spec.Limits.MemoryBytes > 0 {
+		spec.Limits.MemoryBytes += trunkMemory
+	}
+	of := spec.Processes[0]
+	of.Command, of.Environment, of.Directory = []string{path, trunk.Role}, trunkEnvironment, "/"
+	spec.Trunk = &supervisor.Trunk{Process: of}
+	return nil
+}
+
+// trunkEnvironment keeps a trunk small.
+var trunkEnvironment = []string{"GOMAXPROCS=1", "GOGC=25", "GOTRACEBACK=single"}
 
 // texts converts words of a message.
 func texts(words [][]byte) (all []string) {

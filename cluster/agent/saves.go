@@ -216,20 +216,29 @@ func (s *saves) describe(ctx context.Context, dir string, generation uint64, at 
 	return image
 }
 
-// root returns the root of the one process tree of an attempt.
+// root returns the root of the process tree of an attempt.
 func (s *saves) root(ctx context.Context, started *supervisor.Attempt) (proc.Identity, error) {
 	status, err := started.Status(ctx)
 	if err != nil {
 		return proc.Identity{}, err
 	}
+	if from, restored := restoreOf(started); restored {
+		return s.restoredRoot(ctx, from)
+	}
 	pids := status.Pids()
-	if len(pids) != 1 || len(status.Processes) != 1 {
-		return proc.Identity{}, fmt.Errorf("%d of its processes run; this version saves one process with its children", len(pids))
+	switch {
+	case status.Trunk.PID != 0:
+		return status.Trunk, nil
+	case len(pids) == 0:
+		return proc.Identity{}, errors.New("its process has ended")
+	case len(status.Processes) > 1:
+		return proc.Identity{}, fmt.Errorf("its %d processes were started by an earlier phos, as no tree", len(status.Processes))
 	}
-	from, restored := restoreOf(started)
-	if !restored {
-		return pids[0], nil
-	}
+	return pids[0], nil
+}
+
+// restoredRoot returns the root of a tree that was restored.
+func (s *saves) restoredRoot(ctx context.Context, from saver.RestoreOrder) (proc.Identity, error) {
 	told, found := awaitRestored(from, ctx.Done())
 	if !found || told.Error != "" {
 		return proc.Identity{}, errors.New("it has not been restored")
@@ -306,8 +315,17 @@ func (s *saves) endedBy(status *supervisor.Status) *savedImage {
 	return image
 }
 
-// killed reports whether the one process of an attempt was killed, as at the end of a save.
+// killed reports whether the processes of an attempt that had not succeeded before were killed, as
+// at the end of a save.
 func killed(status *supervisor.Status) bool {
-	exits := status.Exits()
-	return len(exits) == 1 && exits[0].Signal == int(unix.SIGKILL) && !exits[0].OutOfMemory && !exits[0].Stopped
+	found := false
+	for _, exit := range status.Exits() {
+		if exit.OK() {
+			continue
+		}
+		if found = exit.Signal == int(unix.SIGKILL) && !exit.OutOfMemory && !exit.Stopped; !found {
+			return false
+		}
+	}
+	return found
 }

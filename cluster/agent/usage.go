@@ -103,7 +103,8 @@ func splitTrees(runs *supervisor.Attempt, status *supervisor.Status, pids []int)
 func rootOf(runs *supervisor.Attempt, status *supervisor.Status, process int) int {
 	if from, restored := restoreOf(runs); restored {
 		told, _ := saver.ReadRestored(from.Tell)
-		return told.Root.PID
+		root, _ := restoredProcess(runs, told.Root, process)
+		return root.PID
 	}
 	if status.Processes[process].Exit != nil {
 		return 0

@@ -55,10 +55,11 @@ func (w *world) phase(id string) scheduler.Phase {
 	return phase
 }
 
-// pair returns a launch of two processes, which cannot be saved.
+// pair returns a launch of two replicas, one of them without a GPU, which cannot be saved.
 func pair() launch.Spec {
 	spec := simple(1, 1)
-	spec.Jobs[0].Processes = append(spec.Jobs[0].Processes, launch.Process{Command: []string{"true"}})
+	spec.Jobs = append(spec.Jobs, simple(1, 0).Jobs...)
+	spec.Jobs[1].Name = "helper"
 	return spec
 }
 
@@ -70,7 +71,7 @@ func TestVictimsCanBeSaved(t *testing.T) {
 	savable := w.launch(simple(1, 1))
 	a.awaitRunning(1)
 	fixed := w.launch(pair())
-	a.awaitRunning(2)
+	a.awaitRunning(3)
 	first := w.urgent()
 	w.await(first, launch.Running)
 	w.await(savable, launch.Queued)
@@ -90,7 +91,7 @@ func TestVictimsCanBeSaved(t *testing.T) {
 	if got := w.await(fixed, launch.Running); got.State.Replicas[0].Attempt != 1 {
 		t.Errorf("it is in attempt %d", got.State.Replicas[0].Attempt)
 	}
-	for _, k := range a.awaitRunning(2) {
+	for _, k := range a.awaitRunning(3) {
 		a.finish(k, 0)
 	}
 	w.await(second, launch.Running)

@@ -197,15 +197,38 @@ func (w *world) decided() {
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	a := w.join("a", 2)
-	two := simple(1, 1)
-	two.Jobs[0].Processes = append(two.Jobs[0].Processes, two.Jobs[0].Processes[0])
-	id := w.launch(two)
-	a.awaitRunning(1)
+	id := w.launch(simple(2, 1))
+	a.awaitRunning(2)
 	err := w.act(id, launch.SuspendRequested{By: "ada"})
-	if err == nil || !strings.Contains(err.Error(), "2 processes") || !strings.Contains(err.Error(), "not restartable") {
+	if err == nil || !strings.Contains(err.Error(), "2 replicas") || !strings.Contains(err.Error(), "not restartable") {
 		t.Errorf("got %v", err)
 	}
 	w.await(id, launch.Running)
+}
+
+// TestSeveralProcesses: a replica of several processes is saved, and goes on with all GPUs that it
+// had.
+func TestSeveralProcesses(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 3)
+	first := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	two := simple(1, 1)
+	two.Jobs[0].Processes = append(two.Jobs[0].Processes, two.Jobs[0].Processes[0])
+	id := w.launch(two)
+	a.awaitRunning(2)
+	got := w.suspended(id)
+	if len(got.Images) != 1 || len(got.Images[0].GPUs) != 2 {
+		t.Fatalf("its images are %+v", got.Images)
+	}
+	a.finish(key(first, 0, 1), 0)
+	w.await(first, launch.Ended)
+	w.resume(id)
+	a.awaitRunning(1)
+	r := w.await(id, launch.Running).State.Replicas[0]
+	if r.Image != got.Images[0].Name() || !slices.Equal(r.GPUs, got.Images[0].GPUs) {
+		t.Errorf("it goes on from %s with GPUs %v, and had %v", r.Image, r.GPUs, got.Images[0].GPUs)
+	}
 }
 
 // TestKeptImages: nodes keep the images of a launch that has waited for another one, whatever else

@@ -15,22 +15,18 @@ const (
 	OnDrain   Occasion = "drain"
 )
 
-// CheckSavable returns an error, ErrRefused, if a launch cannot be saved: processes that are saved
+// CheckSavable returns an error, ErrRefused, if a launch cannot be saved: replicas that are saved
 // at different moments would not agree with each other when they go on, and this version saves one
-// process, with its children, at a time.
+// replica, with all its processes, at a time.
 func (s *Spec) CheckSavable() error {
-	replicas, processes := 0, 0
+	replicas := 0
 	for _, job := range s.Jobs {
 		replicas += job.Replicas.Max
-		processes += job.Replicas.Max * len(job.Processes)
 	}
-	switch {
-	case replicas > 1:
-		return fmt.Errorf("%w: it has %d replicas; this version saves launches of one process with its children "+
-			"(an array makes independent processes launches of their own)", ErrRefused, replicas)
-	case processes > 1:
-		return fmt.Errorf("%w: its replica has %d processes; this version saves launches of one process with its children",
-			ErrRefused, processes)
+	if replicas > 1 {
+		return fmt.Errorf("%w: it has %d replicas; this version saves launches of one replica, with all its processes "+
+			"(several processes on one node can be one replica; an array makes independent ones launches of their own)",
+			ErrRefused, replicas)
 	}
 	return nil
 }

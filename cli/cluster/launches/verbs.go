@@ -99,7 +99,7 @@ The image is in the directory that the description names for it, which all nodes
 
 Without checkpoint.dir it is on the disk of the node, and only that node can go on with it.
 
-This version saves launches of one process with its children. Others are refused, unless their
+This version saves launches of one replica, with all its processes. Others are refused, unless their
 description says that they are restartable: they are stopped then, and start from the beginning. If
 a save fails, the launch runs on, and phos events says why.`, api.LaunchesClient.Suspend)
 }

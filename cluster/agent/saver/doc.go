@@ -4,10 +4,10 @@
 // Each save and each restore is a process of its own, the agent's program started again with a
 // role; its main function calls SaveMain or RestoreMain then. A save is the agent's child, and ends
 // with the answer. If it is killed, phosd undoes the save. A restore is the supervisor's child, in
-// place of the process that it brings back: phosd restores the tree into the cgroup of its caller,
-// which is that of the attempt. It stays as long as the tree runs, and ends as the root of the tree
-// does, so that a supervisor sees no difference. A restarted phosd adopts the tree, and the restore
-// reattaches to it.
+// place of the process or the trunk that it brings back: phosd restores the tree into the cgroup of
+// its caller, which is that of the attempt. It stays as long as the tree runs, and ends as the root
+// of the tree does, so that a supervisor sees no difference. A restarted phosd adopts the tree, and
+// the restore reattaches to it.
 //
 //	order.go    what the roles are told, and what they answer
 //	client.go   the agent's side

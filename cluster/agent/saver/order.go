@@ -44,6 +44,9 @@ type RestoreOrder struct {
 	Generation uint64 `json:"generation"`
 	// Tell is a file of the owner, which gets a Restored.
 	Tell string `json:"tell"`
+	// Inherited are pipes that the restore has, besides its standard streams. They take the place of
+	// those that the root of the saved tree has under the same numbers.
+	Inherited []int `json:"inherited,omitempty"`
 }
 
 // Restored is how far a restore has come.

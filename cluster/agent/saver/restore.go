@@ -10,7 +10,6 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
@@ -76,7 +75,7 @@ func (f *follower) begin(ctx context.Context, order RestoreOrder) (*api.RestoreR
 	}
 	defer dir.Close()
 	begin := &api.RestoreBegin{Generation: order.Generation}
-	files, err := standardFiles(dir, begin)
+	files, err := replacements(dir, begin, order.Inherited)
 	if err != nil {
 		return nil, err
 	}
@@ -94,9 +93,9 @@ func (f *follower) begin(ctx context.Context, order RestoreOrder) (*api.RestoreR
 	return f.awaitRunning()
 }
 
-// standardFiles returns what takes the place of the pipes to which the root of the saved tree has
+// replacements returns what takes the place of the pipes to which the root of the saved tree has
 // written: those of this process.
-func standardFiles(dir *os.File, begin *api.RestoreBegin) (files []*os.File, err error) {
+func replacements(dir *os.File, begin *api.RestoreBegin, inherited []int) (files []*os.File, err error) {
 	opened, err := store.Open(dir)
 	if err != nil {
 		return nil, err
@@ -107,26 +106,20 @@ func standardFiles(dir *os.File, begin *api.RestoreBegin) (files []*os.File, err
 		return nil, err
 	}
 	begin.Generation = manifest.Generation
-	for _, end := range manifest.Endpoints {
-		if file := standardFile(end); file != nil {
+	if len(manifest.Processes) == 0 {
+		return nil, nil // phosd says what is wrong with it
+	}
+	ours := map[int]*os.File{1: os.Stdout, 2: os.Stderr}
+	for _, number := range inherited {
+		ours[number] = os.NewFile(uintptr(number), "inherited")
+	}
+	for i := range manifest.Endpoints {
+		end := &manifest.Endpoints[i]
+		if file := ours[end.NumberIn(&manifest.Processes[0])]; file != nil && end.Kind == "pipe-write" {
 			files, begin.Endpoints = append(files, file), append(begin.Endpoints, end.ID)
 		}
 	}
 	return files, nil
-}
-
-// standardFile returns this process's output that takes the place of an endpoint; nil: none does.
-func standardFile(end image.Endpoint) *os.File {
-	if end.Kind != "pipe-write" {
-		return nil
-	}
-	switch end.Standard {
-	case 1:
-		return os.Stdout
-	case 2:
-		return os.Stderr
-	}
-	return nil
 }
 
 // wantsNewPids reports whether the tree needs a pid namespace of its own, because others have its

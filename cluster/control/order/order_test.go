@@ -197,9 +197,10 @@ func TestFromImage(t *testing.T) {
 func TestCheckpoint(t *testing.T) {
 	l := training()
 	if got := maker().Order(l, orderOf(l, 2, launch.Run, 0, 1, 2)); got.GetCheckpoint() != nil {
-		t.Errorf("a launch of two processes: %v", got.GetCheckpoint())
+		t.Errorf("a launch of several replicas: %v", got.GetCheckpoint())
 	}
 	l.State.Spec.Jobs = l.State.Spec.Jobs[:1]
+	l.State.Spec.Jobs[0].Processes = append(l.State.Spec.Jobs[0].Processes, launch.Process{Command: []string{"watch"}})
 	l.State.Spec.Checkpoint = launch.Checkpoint{Every: launch.Duration(90 * time.Second), Keep: 4, Directory: "/shared"}
 	want := &api.CheckpointOrder{EveryMs: 90_000, Keep: 4, SharedDir: "/shared"}
 	if got := maker().Order(l, orderOf(l, 0, launch.Run)).GetCheckpoint(); !proto.Equal(got, want) {

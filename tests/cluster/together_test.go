@@ -1,0 +1,126 @@
+package cluster
+
+import (
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// together returns a launch of five processes in one replica: two count on GPUs of their own, two
+// pass numbers to each other over TCP, and one ends at once. The others end, all of them well, once
+// a file in a shared directory exists.
+func (s *site) together(dir string) launch.Spec {
+	s.Helper()
+	spec := s.counting(dir)
+	counts := spec.Jobs[0].Processes[0]
+	counts.Command = []string{"/bin/sh", "-c", strings.Join(counts.Command, " ") + "; test $? = 7"}
+	exchanges := launch.Process{Command: []string{
+		"/usr/bin/python3", harness.Path("tests", "cluster", "testdata", "exchange.py"), filepath.Join(dir, "on"),
+	}}
+	ends := launch.Process{Command: []string{"/bin/true"}}
+	spec.Jobs[0].Processes = []launch.Process{exchanges, exchanges, counts, counts, ends}
+	return spec
+}
+
+// stepping names the processes of such a launch that print their steps.
+func stepping(id string) (all []string) {
+	for process := range 4 {
+		all = append(all, fmt.Sprintf("%s/main.0.%d", id, process))
+	}
+	return all
+}
+
+// awaitAllSteps waits until each process has printed some steps after those of the attempt before.
+func (s *site) awaitAllSteps(id string, attempt uint32) {
+	s.Helper()
+	for _, each := range stepping(id) {
+		before := 0
+		if attempt > 1 {
+			_, before = s.steps(each, attempt-1)
+		}
+		s.awaitSteps(each, attempt, before)
+	}
+}
+
+// tellsApart checks that commands reach each process of a restored replica, and none that has
+// ended.
+func (s *site) tellsApart(id string) {
+	s.Helper()
+	e := &subject{site: s, id: id, far: id, host: s.hosts[0]}
+	for process, each := range stepping(id) {
+		got := e.said(nil, each, "--", "sh", "-c", "echo $PHOS_PROCESS")
+		if want := (answer{out: fmt.Sprintln(process)}); got != want {
+			s.Errorf("beside process %d: %+v", process, got)
+		}
+	}
+	if got := e.said(nil, id+"/main.0.4", "--", "true"); got.status == 0 || !strings.Contains(got.complaint, "has ended") {
+		s.Errorf("beside one that has ended: %+v", got)
+	}
+}
+
+// TestSuspendTogether: the processes of a replica are saved in one instant, with the connections
+// between them, and go on where they were, twice. How one has ended before is still known.
+func TestSuspendTogether(t *testing.T) {
+	s := newSite(t, 1, 2)
+	dir := s.share("witness")
+	id := s.launch(s.together(dir))
+	s.awaitRunning(id)
+	s.awaitAllSteps(id, 1)
+	for attempt := uint32(2); attempt <= 3; attempt++ {
+		s.suspend(id)
+		if left := s.hosts[0].Status().Programs; len(left) > 0 {
+			t.Errorf("programs are left: %v", left)
+		}
+		s.resume(id)
+		s.awaitRunning(id)
+		s.awaitAllSteps(id, attempt)
+		for _, each := range stepping(id) {
+			s.continues(each, attempt)
+		}
+		s.tellsApart(id)
+	}
+	s.release(dir)
+	if got := s.await(id, "ended"); got.GetResult() != "completed" {
+		t.Errorf("got %s: %s: %v", got.GetResult(), got.GetReason(), got)
+	}
+	if kinds := s.events(id); !slices.Contains(kinds, "saved") || !slices.Contains(kinds, "restored") {
+		t.Errorf("the events are %q", kinds)
+	}
+}
+
+// TestDrainTogether: a replica of several processes is saved while it runs, and goes on at another
+// host, by a directory that both share, with the rights of its owner. Only root's TCP connections
+// can be saved, so these processes have one of unix sockets.
+func TestDrainTogether(t *testing.T) {
+	s := newSite(t, 2, 2)
+	dir, images := s.share("witness"), s.share("images")
+	spec := s.withShared(s.together(dir), images, time.Second)
+	for i := range 2 {
+		command := &spec.Jobs[0].Processes[i].Command
+		*command = append(slices.Clone(*command), filepath.Join(dir, "socket"))
+	}
+	id := s.launchAs(daemonUser, spec)
+	from := s.awaitRunning(id).GetReplicas()[0].GetNode()
+	harness.Eventually(t, "two images were taken", func() bool { return len(s.get(id).GetImages()) >= 2 })
+	s.awaitAllSteps(id, 1)
+	yes := true
+	if _, err := s.cluster.ChangeNode(t.Context(), &api.ChangeNodeRequest{Name: from, Draining: &yes}); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitMoved(id, from)
+	s.awaitAllSteps(id, 2)
+	for _, each := range stepping(id) {
+		s.continues(each, 2)
+	}
+	s.release(dir)
+	if got := s.await(id, "ended"); got.GetResult() != "completed" {
+		t.Errorf("got %s: %s: %v", got.GetResult(), got.GetReason(), got)
+	}
+}
