@@ -13,19 +13,24 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// together returns a launch of five processes in one replica: two count on GPUs of their own, two
-// pass numbers to each other over TCP, and one ends at once. The others end, all of them well, once
-// a file in a shared directory exists.
-func (s *site) together(dir string) launch.Spec {
-	s.Helper()
-	spec := s.counting(dir)
-	counts := spec.Jobs[0].Processes[0]
-	counts.Command = []string{"/bin/sh", "-c", strings.Join(counts.Command, " ") + "; test $? = 7"}
-	exchanges := launch.Process{Command: []string{
+// exchanging returns a launch of two processes that pass numbers to each other over TCP, until a file
+// in a shared directory exists.
+func exchanging(dir string) launch.Spec {
+	one := launch.Process{Command: []string{
 		"/usr/bin/python3", harness.Path("tests", "cluster", "testdata", "exchange.py"), filepath.Join(dir, "on"),
 	}}
-	ends := launch.Process{Command: []string{"/bin/true"}}
-	spec.Jobs[0].Processes = []launch.Process{exchanges, exchanges, counts, counts, ends}
+	return launch.Spec{Jobs: []launch.Job{{Name: "main", Processes: []launch.Process{one, one}}}}
+}
+
+// together returns a launch of five processes in one replica: those of exchanging, two that count on
+// GPUs of their own, and one that ends at once. The others end, all of them well, once a file in a
+// shared directory exists.
+func (s *site) together(dir string) launch.Spec {
+	s.Helper()
+	spec, counts := exchanging(dir), s.counting(dir).Jobs[0].Processes[0]
+	counts.Command = []string{"/bin/sh", "-c", strings.Join(counts.Command, " ") + "; test $? = 7"}
+	processes := &spec.Jobs[0].Processes
+	*processes = append(*processes, counts, counts, launch.Process{Command: []string{"/bin/true"}})
 	return spec
 }
 

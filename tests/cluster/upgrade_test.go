@@ -41,16 +41,19 @@ func (s *site) awaitVersion(is func(string) bool) {
 }
 
 // TestUpgrade: each part is replaced by that of another build, and again by the first one, while
-// launches run. They do not notice: what counts on a GPU goes on without a gap.
+// launches run. They do not notice: what counts on a GPU goes on without a gap. What an earlier build
+// has started can be saved and restored by the next one.
 func TestUpgrade(t *testing.T) {
 	s := newSiteWith(t, shape{hosts: 2, controllers: 1, gpus: 1, programs: otherBuild(t)}, settings)
 	dir := s.share("witness")
 	counts := s.launch(s.counting(dir))
 	ticks := s.launch(shell("while :; do echo tick; sleep 0.1; done", 2, 0))
+	pair := s.launch(exchanging(dir))
+	s.awaitRunning(pair)
 	s.awaitRunning(counts)
 	s.awaitRunning(ticks)
 	s.awaitVersion(func(v string) bool { return v == otherVersion })
-	for _, programs := range []string{harness.Bin(), other.dir} {
+	for i, programs := range []string{harness.Bin(), other.dir} {
 		for _, part := range s.parts() {
 			_, before := s.steps(counts, 1)
 			s.replace(part, programs)
@@ -58,6 +61,7 @@ func TestUpgrade(t *testing.T) {
 			s.awaitSteps(counts, 1, before)
 		}
 		s.awaitVersion(func(v string) bool { return (v == otherVersion) == (programs == other.dir) })
+		s.goesOn(pair, uint32(i+2))
 	}
 	for _, id := range []string{counts, ticks} {
 		for i, r := range s.awaitRunning(id).GetReplicas() {
@@ -68,4 +72,21 @@ func TestUpgrade(t *testing.T) {
 	}
 	s.stop(ticks)
 	s.finish(counts, dir)
+	if got := s.await(pair, "ended"); got.GetResult() != "completed" {
+		t.Errorf("got %s: %s", got.GetResult(), got.GetReason())
+	}
+}
+
+// goesOn suspends a launch of two processes that another build has started, and resumes it as its
+// next attempt.
+func (s *site) goesOn(id string, attempt uint32) {
+	s.Helper()
+	process := id + "/main.0.1"
+	s.awaitSteps(process, attempt-1, 0)
+	s.suspend(id)
+	s.resume(id)
+	s.awaitRunning(id)
+	_, last := s.steps(process, attempt-1)
+	s.awaitSteps(process, attempt, last)
+	s.continues(process, attempt)
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // startTrunk starts the trunk, and waits until it has started the processes or has ended.
@@ -156,6 +157,9 @@ func (s *supervisor) endStarting() {
 	}
 }
 
+// maxProblem is how much is kept of why a process could not be started.
+const maxProblem = 500
+
 // heed takes a report of the trunk. The user may have written it.
 func (s *supervisor) heed(told trunk.Report) {
 	now, _ := s.course.now()
@@ -170,9 +174,11 @@ func (s *supervisor) heed(told trunk.Report) {
 		switch {
 		case known.Exit != nil:
 		case each.Problem != "":
-			s.notStarted(i, errors.New(each.Problem))
+			s.notStarted(i, errors.New(words.ClipTo(each.Problem, maxProblem)))
 		case each.Status != nil:
-			s.exited(i, syscall.WaitStatus(*each.Status))
+			if status := syscall.WaitStatus(*each.Status); status.Exited() || status.Signaled() {
+				s.exited(i, status)
+			}
 		}
 	}
 	s.decide()
@@ -216,7 +222,8 @@ func (s *supervisor) signalChild(i int, number unix.Signal) error {
 
 // reports reads what a trunk tells.
 type reports struct {
-	pipe *os.File
+	pipe   *os.File
+	buffer [4 << 10]byte
 	// begun is the beginning of a line.
 	begun []byte
 	take  func(trunk.Report)
@@ -253,13 +260,12 @@ func (r *reports) finish() {
 	_ = r.pipe.Close() // nothing was written
 }
 
-// maxReport is the most bytes of a report that are read.
+// maxReport is the most bytes that a report may have.
 const maxReport = 64 << 10
 
 // readOnce reads once. done is false if there is nothing to read now.
 func (r *reports) readOnce(fd int) (done, ended bool) {
-	buffer := make([]byte, maxReport)
-	n, err := unix.Read(fd, buffer)
+	n, err := unix.Read(fd, r.buffer[:])
 	switch {
 	case errors.Is(err, unix.EAGAIN):
 		return false, false
@@ -268,7 +274,7 @@ func (r *reports) readOnce(fd int) (done, ended bool) {
 	case err != nil || n == 0:
 		return true, true
 	}
-	r.begun = append(r.begun, buffer[:n]...)
+	r.begun = append(r.begun, r.buffer[:n]...)
 	for {
 		line, rest, whole := bytes.Cut(r.begun, []byte("\n"))
 		if !whole {
