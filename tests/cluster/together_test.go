@@ -100,6 +100,29 @@ func TestSuspendTogether(t *testing.T) {
 	}
 }
 
+// TestAgentDiesDuringSaveTogether: the next agent knows an attempt that was killed by a save, though
+// one of its processes had ended before.
+func TestAgentDiesDuringSaveTogether(t *testing.T) {
+	s := newSite(t, 1, 2)
+	dir := s.share("witness")
+	id := s.launch(s.together(dir))
+	s.awaitRunning(id)
+	s.awaitAllSteps(id, 1)
+	if _, err := s.launches.Suspend(t.Context(), &api.ActRequest{Id: id}); err != nil {
+		t.Fatal(err)
+	}
+	s.agents[0].Kill()
+	s.agents[0].Start()
+	s.await(id, "suspended")
+	s.resume(id)
+	s.awaitRunning(id)
+	s.awaitAllSteps(id, 2)
+	for _, each := range stepping(id) {
+		s.continues(each, 2)
+	}
+	s.stop(id)
+}
+
 // TestDrainTogether: a replica of several processes is saved while it runs, and goes on at another
 // host, by a directory that both share, with the rights of its owner. Only root's TCP connections
 // can be saved, so these processes have one of unix sockets.

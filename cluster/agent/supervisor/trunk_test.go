@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // inTrunk lets the attempts of fixtures have a trunk.
@@ -89,7 +90,7 @@ func identity(t *testing.T, pid int) proc.Identity {
 // TestTrunkCannotStart: the owner reads what to do, and the other processes end.
 func TestTrunkCannotStart(t *testing.T) {
 	withTrunk(t)
-	f := newFixture(t, "sleep 1000", "exit 0", "sleep 1001")
+	f := newFixture(t, "while :; do sleep 1; done", "exit 0", "exit 0")
 	open(t, f.root)
 	if err := os.Mkdir(filepath.Join(f.root, "private"), 0o700); err != nil {
 		t.Fatal(err)
@@ -178,4 +179,36 @@ func link(t *testing.T, pid, number int) string {
 		t.Error(err)
 	}
 	return to
+}
+
+// TestRestoredTrunk: what stands for a trunk that it restores has no processes of its own, and
+// tells what that trunk does, maybe with what had ended before. Its user may tell anything.
+func TestRestoredTrunk(t *testing.T) {
+	f := newFixture(t, "exit 99", "exit 99")
+	f.addTrunk()
+	f.spec.Trunk.Restores = true
+	f.spec.Trunk.Command = []string{"sh", "-c", `
+		echo junk >&3
+		echo '{"processes":[{"status":2304}]}' >&3
+		echo '{"processes":[{"status":127},{"pid":1,"status":127}]}' >&3
+		echo '{"processes":[{"pid":1,"status":0},{"pid":1}],"started":true}' >&3
+		echo restored; echo other >&5; exec sleep 1000`}
+	f.spec.Trunk.Environment = f.spec.Processes[0].Environment
+	f.start()
+	f.says("0 out restored")
+	f.says("1 out other")
+	if got := f.started().State; got != Running {
+		t.Errorf("it is %s", got)
+	}
+	f.eventually("the end of process 0 is known", func() bool {
+		status, err := f.Status(f.patient())
+		return err == nil && status.Processes[0].Exit != nil
+	})
+	if err := f.Signal(f.patient(), 1, unix.SIGTERM); !errors.Is(err, ErrProcess) {
+		t.Errorf("a signal to a process that it has not: %v", err)
+	}
+	if err := f.Stop(f.patient(), harness.Patience); err != nil {
+		t.Fatal(err)
+	}
+	f.expect(f.end(), Stopped, succeeded, terminated+", stopped")
 }
