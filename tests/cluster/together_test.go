@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// exchanging returns a launch of two processes that pass numbers to each other over TCP, until a file
-// in a shared directory exists.
+// exchanging returns a launch of two processes that pass numbers to each other over TCP, until a
+// file in a shared directory exists.
 func exchanging(dir string) launch.Spec {
 	one := launch.Process{Command: []string{
 		"/usr/bin/python3", harness.Path("tests", "cluster", "testdata", "exchange.py"), filepath.Join(dir, "on"),
@@ -22,9 +22,9 @@ func exchanging(dir string) launch.Spec {
 	return launch.Spec{Jobs: []launch.Job{{Name: "main", Processes: []launch.Process{one, one}}}}
 }
 
-// together returns a launch of five processes in one replica: those of exchanging, two that count on
-// GPUs of their own, and one that ends at once. The others end, all of them well, once a file in a
-// shared directory exists.
+// together returns a launch of five processes in one replica: those of exchanging, two that count
+// on GPUs of their own, and one that ends at once. The others end, all of them well, once a file
+// in a shared directory exists.
 func (s *site) together(dir string) launch.Spec {
 	s.Helper()
 	spec, counts := exchanging(dir), s.counting(dir).Jobs[0].Processes[0]
@@ -100,8 +100,8 @@ func TestSuspendTogether(t *testing.T) {
 	}
 }
 
-// TestAgentDiesDuringSaveTogether: the next agent knows an attempt that was killed by a save, though
-// one of its processes had ended before.
+// TestAgentDiesDuringSaveTogether: the next agent knows an attempt that was killed by a save,
+// though one of its processes had ended before.
 func TestAgentDiesDuringSaveTogether(t *testing.T) {
 	s := newSite(t, 1, 2)
 	dir := s.share("witness")

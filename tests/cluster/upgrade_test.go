@@ -41,8 +41,8 @@ func (s *site) awaitVersion(is func(string) bool) {
 }
 
 // TestUpgrade: each part is replaced by that of another build, and again by the first one, while
-// launches run. They do not notice: what counts on a GPU goes on without a gap. What an earlier build
-// has started can be saved and restored by the next one.
+// launches run. They do not notice: what counts on a GPU goes on without a gap. What an earlier
+// build has started can be saved and restored by the next one.
 func TestUpgrade(t *testing.T) {
 	s := newSiteWith(t, shape{hosts: 2, controllers: 1, gpus: 1, programs: otherBuild(t)}, settings)
 	dir := s.share("witness")
