@@ -92,7 +92,7 @@ func prepareStart(flags *flag.FlagSet) func(context.Context, verb.Streams, []str
 		{"log-level", "lowest `LEVEL` to log: debug, info, warn or error"},
 		{"log-format", "`FORMAT` of the log: text or json"},
 		{"metrics-listen", "`ADDRESS` for Prometheus: unix:/path or loopback host:port"},
-		{"set", "set any `KEY=VALUE` of phosd.toml: --set sessions.per_user=8"},
+		{"set", "set any `KEY=VALUE` of phosd.toml: --set sessions.programs_per_user=8"},
 	} {
 		flags.Func(passed.name, passed.usage, func(value string) error {
 			if passed.name == "config" { // phosd runs in another directory

@@ -34,11 +34,11 @@ type Config struct {
 
 // Sessions limits what programs may take.
 type Sessions struct {
-	TmpfsSize    Size `toml:"tmpfs_size" comment:"memory that all sessions together may pin; 0: half of the machine's"`
-	ArenaSize    Size `toml:"arena_size" comment:"pinned and managed memory that one program may have"`
-	PerUser      int  `toml:"per_user" comment:"programs of one user at a time; root is not limited"`
-	Total        int  `toml:"total" comment:"programs at a time, at most 1024"`
-	StartSeconds int  `toml:"start_seconds" comment:"time a program has for the handshake"`
+	TmpfsSize       Size `toml:"tmpfs_size" comment:"memory that all sessions together may pin; 0: half of the machine's"`
+	ArenaSize       Size `toml:"arena_size" comment:"pinned and managed memory that one program may have"`
+	ProgramsPerUser int  `toml:"programs_per_user" comment:"programs of one user at a time; root is not limited"`
+	Total           int  `toml:"total" comment:"programs at a time, at most 1024"`
+	StartSeconds    int  `toml:"start_seconds" comment:"time a program has for the handshake"`
 }
 
 // Workers says which standby workers there are.
@@ -76,7 +76,7 @@ func Default() Config {
 		Checkpoint: defaultCheckpoint(),
 		Access:     Access{Mode: 0o666, Users: []string{}, Groups: []string{}},
 		Users:      defaultUsers(),
-		Sessions:   Sessions{ArenaSize: 16 << 30, PerUser: 256, Total: 1024, StartSeconds: 20},
+		Sessions:   Sessions{ArenaSize: 16 << 30, ProgramsPerUser: 256, Total: 1024, StartSeconds: 20},
 		Log:        Log{Level: "info", Format: logText},
 	}
 }
@@ -112,7 +112,7 @@ func (c Config) Check() error {
 		{filepath.IsAbs(c.StateDir), "state_dir", "it must be an absolute path", c.StateDir},
 		{c.Criu != "", "criu", "it is empty; say criu, or a path", c.Criu},
 		{c.Sessions.ArenaSize >= 2<<20, "sessions.arena_size", "it is below 2MiB", c.Sessions.ArenaSize},
-		{c.Sessions.PerUser > 0, "sessions.per_user", "it must be at least 1", c.Sessions.PerUser},
+		{c.Sessions.ProgramsPerUser > 0, "sessions.programs_per_user", "it must be at least 1", c.Sessions.ProgramsPerUser},
 		{
 			c.Sessions.Total > 0 && c.Sessions.Total <= MaxSessions,
 			"sessions.total",

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -60,7 +61,11 @@ func TestWrongFilesNameTheirLine(t *testing.T) {
 			"occasion", "[checkpoint]\ndir = \"/c\"\non = [\"drain\", \"never\"]\n",
 			"f.toml:3:1: checkpoint.on \"drain,never\": \"never\" is no occasion",
 		},
-		{"negative quota", "[sessions]\nper_user = -1\n", "f.toml:2:1: sessions.per_user \"-1\": it must be at least 1"},
+		{
+			"negative quota",
+			"[sessions]\nprograms_per_user = -1\n",
+			"f.toml:2:1: sessions.programs_per_user \"-1\": it must be at least 1",
+		},
 		{
 			"more sessions than slots", "[sessions]\ntotal = 1025\n",
 			"f.toml:2:1: sessions.total \"1025\": it must be 1 to 1024",
@@ -96,10 +101,10 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 	if got.Gpus.Offer != "soft:4" || got.Log.Format != "json" || got.Sessions.ArenaSize != 64<<20 {
 		t.Errorf("resolved %+v", got)
 	}
-	if err := set.Parse([]string{"--set", "sessions.per_user=3"}); err != nil {
+	if err := set.Parse([]string{"--set", "sessions.programs_per_user=3"}); err != nil {
 		t.Fatal(err)
 	}
-	if got, err = flags.Resolve(); err != nil || got.Sessions.PerUser != 3 {
+	if got, err = flags.Resolve(); err != nil || got.Sessions.ProgramsPerUser != 3 {
 		t.Errorf("--set gave %+v, %v", got, err)
 	}
 	if err := set.Parse([]string{"--set", "checkpoint.every=10m"}); err != nil {
@@ -146,14 +151,14 @@ func TestFlagsWinOverTheFile(t *testing.T) {
 // key.
 func TestOldKeys(t *testing.T) {
 	for _, text := range []string{
-		"[workers]\nwarm = 2\n[checkpoint]\nwarm_seconds = 7\n",
-		"workers.warm = 2\ncheckpoint = {deadline_seconds = 30, warm_seconds = 7}\n",
-		"[workers]\n\"warm\" = 2 # idle\n[checkpoint]\nprepared_seconds = 7\n",
-		"[workers]\nstandby = 2\n[checkpoint]\nprepared_seconds = 7\n",
+		"[workers]\nwarm = 2\n[checkpoint]\nwarm_seconds = 7\n[sessions]\nper_user = 5\n",
+		"sessions = {per_user = 5}\nworkers.warm = 2\ncheckpoint = {deadline_seconds = 30, warm_seconds = 7}\n",
+		"[workers]\n\"warm\" = 2 # idle\n[checkpoint]\nprepared_seconds = 7\n[sessions]\nper_user = 5\n",
+		"[workers]\nstandby = 2\n[checkpoint]\nprepared_seconds = 7\n[sessions]\nprograms_per_user = 5\n",
 	} {
 		got, err := Parse("f.toml", []byte(text))
-		if err != nil || got.Workers.Standby != 2 || got.Checkpoint.PreparedSeconds != 7 {
-			t.Errorf("%q: got %+v and %+v, %v", text, got.Workers, got.Checkpoint, err)
+		if err != nil || got.Workers.Standby != 2 || got.Checkpoint.PreparedSeconds != 7 || got.Sessions.ProgramsPerUser != 5 {
+			t.Errorf("%q: got %+v, %+v and %+v, %v", text, got.Workers, got.Checkpoint, got.Sessions, err)
 		}
 	}
 	for text, want := range map[string]string{
@@ -172,8 +177,8 @@ func TestOldKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, args := range [][]string{
-		{"--workers-warm", "3", "--checkpoint-warm-seconds=9"},
-		{"--workers-standby=3", "--set", "checkpoint.warm_seconds=9"},
+		{"--workers-warm", "3", "--checkpoint-warm-seconds=9", "--sessions-per-user=5"},
+		{"--workers-standby=3", "--set", "checkpoint.warm_seconds=9", "--set", "sessions.per_user=5"},
 	} {
 		flags := Flags{File: path}
 		set := flag.NewFlagSet("phosd", flag.ContinueOnError)
@@ -182,12 +187,14 @@ func TestOldKeys(t *testing.T) {
 			t.Fatal(err)
 		}
 		got, err := flags.Resolve()
-		if err != nil || got.Workers.Standby != 3 || got.Checkpoint.PreparedSeconds != 9 {
-			t.Errorf("%q: got %+v and %+v, %v", args, got.Workers, got.Checkpoint, err)
+		if err != nil || got.Workers.Standby != 3 || got.Checkpoint.PreparedSeconds != 9 || got.Sessions.ProgramsPerUser != 5 {
+			t.Errorf("%q: got %+v, %+v and %+v, %v", args, got.Workers, got.Checkpoint, got.Sessions, err)
 		}
 	}
-	if text := Default().Text(); strings.Contains(text, "warm") {
-		t.Errorf("the default file has an old name:\n%s", text)
+	for old := range renamed {
+		if slices.Contains(Keys(), old) {
+			t.Errorf("%s is an old name, and a key", old)
+		}
 	}
 }
 
@@ -231,7 +238,7 @@ func TestSizes(t *testing.T) {
 
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(Default().Text()))
-	f.Add([]byte("[sessions]\nper_user = 3\n"))
+	f.Add([]byte("[sessions]\nprograms_per_user = 3\n"))
 	f.Fuzz(func(t *testing.T, text []byte) {
 		config, err := Parse("fuzz", text)
 		if err != nil {

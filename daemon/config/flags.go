@@ -16,7 +16,7 @@ type Flags struct {
 	set  []func(*Config) error
 }
 
-// Register adds one flag for each setting, named as the key with dashes (--sessions-per-user), and
+// Register adds one flag for each setting, named as the key with dashes (--workers-standby), and
 // --set KEY=VALUE.
 func (f *Flags) Register(flags *flag.FlagSet) {
 	flags.StringVar(&f.File, "config", "", "configuration `FILE` (default "+DefaultPath+")")

@@ -11,6 +11,7 @@ import (
 // and the new name of a key is an error. Only the last part of a name differs.
 var renamed = map[string]string{
 	"workers.warm":            "workers.standby",
+	"sessions.per_user":       "sessions.programs_per_user",
 	"checkpoint.warm_seconds": "checkpoint.prepared_seconds",
 }
 

@@ -174,12 +174,12 @@ func TestUsers(t *testing.T) {
 
 func TestQuota(t *testing.T) {
 	const ordinary = 65534
-	l := newLab(t, func(c *config.Config) { c.Sessions.PerUser = 1 })
+	l := newLab(t, func(c *config.Config) { c.Sessions.ProgramsPerUser = 1 })
 	first := l.run(asUser(ordinary))
 	first.says("live")
 	second := l.run(asUser(ordinary))
-	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: sessions.per_user: this user may have " +
-		"1 programs, and has 1")
+	second.says("refused: CUDA_ERROR_DEVICE_UNAVAILABLE: resources exhausted: sessions.programs_per_user: " +
+		"this user may have 1 programs, and has 1")
 	// Root and the next in line are served.
 	l.run(nil).says("live")
 	_ = first.Process.Kill()

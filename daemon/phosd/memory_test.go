@@ -18,7 +18,7 @@ func TestFilesMadeLonger(t *testing.T) {
 	l := newLab(t, func(c *config.Config) {
 		c.Sessions.TmpfsSize = 64 << 20
 		c.Sessions.ArenaSize = 2 << 20
-		c.Sessions.PerUser = 8 // so that a kernel with quotas leaves it to phosd
+		c.Sessions.ProgramsPerUser = 8 // so that a kernel with quotas leaves it to phosd
 	})
 	if warnings := l.status().GetDaemon().GetWarnings(); len(warnings) > 0 {
 		t.Skip(warnings)

@@ -54,7 +54,7 @@ func limitsOf(settings config.Config, free, pinned func() uint64) map[quota.Reso
 			Key: "users.work_bytes", What: "processes on their way from and to images", Bytes: true,
 			Max: uint64(users.WorkBytes), Free: free,
 		},
-		quota.Programs: {Key: "sessions.per_user", What: "programs", Max: uint64(settings.Sessions.PerUser)},
+		quota.Programs: {Key: "sessions.programs_per_user", What: "programs", Max: uint64(settings.Sessions.ProgramsPerUser)},
 		quota.PinnedBytes: {
 			Key: "users.pinned_memory", What: "memory of sessions", Bytes: true, Max: uint64(users.PinnedMemory), Free: pinned,
 		},

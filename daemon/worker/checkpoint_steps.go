@@ -223,7 +223,7 @@ func (s *workerCheckpoint) saveRest() (err error) {
 	return wire.CheckSaved(s.content.session)
 }
 
-// release opens the gate of a cancelled checkpoint, at any phase.
+// release opens the gate, at any phase. It may be open already.
 func (s *workerCheckpoint) release() {
 	s.gate.thawed()
 	s.gate.open()
@@ -234,8 +234,7 @@ func (s *workerCheckpoint) resume() error {
 	if s.gate == nil {
 		return fmt.Errorf("%w: resume", errOrder)
 	}
-	s.gate.thawed()
-	s.gate.open()
+	s.release()
 	s.resumed = true
 	if s.phase == quiesced {
 		s.phase = copied
@@ -311,11 +310,11 @@ func (s *workerCheckpoint) putRest(ctx context.Context, tree *image.Tree) error 
 	return nil
 }
 
-// close undoes a checkpoint that is not finished: it opens the gate and closes all files.
+// close ends a checkpoint, finished or not, at any phase: the program goes on, and nothing of the
+// checkpoint is left in this process. Only phosd keeps or removes what was written.
 func (s *workerCheckpoint) close() {
 	if s.gate != nil {
-		s.gate.thawed()
-		s.gate.open()
+		s.release()
 	}
 	if s.snapshot != nil {
 		s.snapshot.Abort()

@@ -29,7 +29,7 @@ const (
 // number of programs is given, or than the setting says.
 func TmpfsLimits(settings config.Config) rundir.Limits {
 	limits := settings.Sessions
-	user := uint64(limits.PerUser) * (wire.SessionBytes + uint64(limits.ArenaSize))
+	user := uint64(limits.ProgramsPerUser) * (wire.SessionBytes + uint64(limits.ArenaSize))
 	if pinned := uint64(settings.Users.PinnedMemory); pinned > 0 {
 		user = min(user, pinned+slackBytes)
 	}

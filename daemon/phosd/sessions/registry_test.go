@@ -19,13 +19,13 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 		standby int
 		want    string
 	}{
-		{"quota", config.Sessions{PerUser: 1, Total: 2}, 0, "sessions.per_user"},
-		{"total", config.Sessions{PerUser: 2, Total: 1}, 0, "sessions.total"},
-		{"ledger", config.Sessions{PerUser: 2, Total: 2}, ledger.Slots - 1, "slots of the memory accounting"},
+		{"quota", config.Sessions{ProgramsPerUser: 1, Total: 2}, 0, "sessions.programs_per_user"},
+		{"total", config.Sessions{ProgramsPerUser: 2, Total: 1}, 0, "sessions.total"},
+		{"ledger", config.Sessions{ProgramsPerUser: 2, Total: 2}, ledger.Slots - 1, "slots of the memory accounting"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			r := newRegistry(test.limits.Total, quota.New(map[quota.Resource]quota.Limit{
-				quota.Programs: {Key: "sessions.per_user", What: "programs", Max: uint64(test.limits.PerUser)},
+				quota.Programs: {Key: "sessions.programs_per_user", What: "programs", Max: uint64(test.limits.ProgramsPerUser)},
 			}))
 			for range test.standby {
 				if _, err := r.reserveStandby(); err != nil {

@@ -90,17 +90,17 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 		}
 		for at := 0; at < len(c.pieces); at += step {
 			end := min(at+step, len(c.pieces))
-			missing, err := s.missing(ctx, c.memory, c.memory.pieces[at:end], pool.All())
+			uncopied, err := s.uncopied(ctx, c.memory, c.memory.pieces[at:end], pool.All())
 			if err != nil {
 				return err
 			}
 			// Nothing runs, so all dirty bits can be cleared at once.
-			for _, run := range runs(missing) {
+			for _, run := range runs(uncopied) {
 				one := batch{c.memory, []gpu.Range{run}}
 				one.clearDirty()
 			}
 			select {
-			case found <- finding{c.memory, c.sort(c.pieces[at:end], missing)}:
+			case found <- finding{c.memory, c.sort(c.pieces[at:end], uncopied)}:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -110,11 +110,11 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 }
 
 // sort fills in the hashes of clean pieces and returns the dirty ones.
-func (c *cutMemory) sort(pieces []cutPiece, missing []gpu.Range) (work []*cutPiece) {
+func (c *cutMemory) sort(pieces []cutPiece, uncopied []gpu.Range) (work []*cutPiece) {
 	for i := range pieces {
 		piece := &pieces[i]
-		if len(missing) > 0 && missing[0] == piece.Range {
-			missing = missing[1:]
+		if len(uncopied) > 0 && uncopied[0] == piece.Range {
+			uncopied = uncopied[1:]
 			work = append(work, piece)
 			continue
 		}

@@ -86,7 +86,7 @@ func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
 	}
 	c := &changed{wanted: map[*memory]int{}}
 	for _, m := range memories {
-		list, err := s.missing(ctx, m, m.pieces, s.background())
+		list, err := s.uncopied(ctx, m, m.pieces, s.background())
 		if err != nil {
 			return nil, err
 		}
@@ -101,8 +101,8 @@ func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
 	return c, nil
 }
 
-// missing lists the pieces of a memory that are dirty or that the target does not have.
-func (s *Snapshot) missing(
+// uncopied lists the pieces of a memory that are dirty or that the target does not have.
+func (s *Snapshot) uncopied(
 	ctx context.Context,
 	m *memory,
 	pieces []gpu.Range,

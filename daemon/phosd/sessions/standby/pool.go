@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// pauseTime is between two attempts after a worker could not be started, or exited by itself.
-const pauseTime = 10 * time.Second
+// backoffTime is between two attempts after a worker could not be started, or exited by itself.
+const backoffTime = 10 * time.Second
 
 // Options say which workers are started.
 type Options struct {
@@ -45,8 +45,8 @@ type Pool struct {
 	mu     sync.Mutex // guards all below
 	ready  []*Worker
 	closed bool
-	// pause is set when a worker has exited by itself.
-	pause bool
+	// backoff is set when a worker has exited by itself: the next one is not started at once.
+	backoff bool
 }
 
 // New makes a pool and starts to fill it.
@@ -73,7 +73,7 @@ func (p *Pool) fill() {
 			return
 		case <-p.low:
 		}
-		if p.takePause() {
+		if p.takeBackoff() {
 			p.sleep()
 		}
 	}
@@ -86,19 +86,19 @@ func (p *Pool) tooFew() bool {
 	return !p.closed && len(p.ready) < p.options.Size
 }
 
-// takePause reports and clears pause.
-func (p *Pool) takePause() bool {
+// takeBackoff reports and clears backoff.
+func (p *Pool) takeBackoff() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	defer func() { p.pause = false }()
-	return p.pause
+	defer func() { p.backoff = false }()
+	return p.backoff
 }
 
-// sleep waits for pauseTime, or until the pool is closed.
+// sleep waits for backoffTime, or until the pool is closed.
 func (p *Pool) sleep() {
 	select {
 	case <-p.life.Done():
-	case <-time.After(pauseTime):
+	case <-time.After(backoffTime):
 	}
 }
 
@@ -140,7 +140,7 @@ func (p *Pool) watch(w *Worker, handle *proc.Handle) {
 	p.options.Release(w.Slot)
 	p.options.Log.Info("standby worker exited", "worker", w.PID())
 	p.mu.Lock()
-	p.pause = true
+	p.backoff = true
 	p.mu.Unlock()
 	p.signal()
 }
