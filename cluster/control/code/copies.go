@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"google.golang.org/grpc"
@@ -68,24 +69,31 @@ func (c *Copies) push(ctx context.Context, address string, ref *api.CodeRef) err
 	})
 }
 
-// Fetch gets code that this controller lacks from one that has it.
+// Fetch gets code that this controller lacks from one that has it. ErrNotFound means that each
+// controller was asked, and that none has it; ErrUnavailable, that some could not be asked.
 func (c *Copies) Fetch(ctx context.Context, ref *api.CodeRef) error {
-	if c.Has(ref) {
-		return nil
+	if _, err := c.path(ref); err != nil || c.Has(ref) {
+		return err
 	}
 	others, err := c.Others(ctx)
 	if err != nil {
 		return err
 	}
-	failures := []error{fmt.Errorf("%w: code %.12x", api.ErrNotFound, ref.GetHash())}
+	var unasked []string
 	for _, address := range others {
 		err := c.pull(ctx, address, ref)
 		if err == nil {
 			return nil
 		}
-		failures = append(failures, err)
+		if !errors.Is(err, api.ErrNotFound) {
+			unasked = append(unasked, err.Error())
+		}
 	}
-	return errors.Join(failures...)
+	if len(unasked) == 0 {
+		return fmt.Errorf("%w: no controller has code %.12x", api.ErrNotFound, ref.GetHash())
+	}
+	return &api.Error{Err: api.ErrUnavailable, Text: fmt.Sprintf(
+		"no controller that answers has code %.12x: %s", ref.GetHash(), strings.Join(unasked, "; "))}
 }
 
 // pull gets code from another controller.

@@ -219,12 +219,6 @@ func TestFetch(t *testing.T) {
 	dead.server.Stop()
 	ref := keep(t, damaged.Store)
 	damage(t, damaged)
-	for _, o := range []*otherController{lacks, dead, damaged} {
-		leader := leaderOf(t, o)
-		if err := leader.Fetch(t.Context(), ref); err == nil || !strings.Contains(err.Error(), o.address) || leader.Has(ref) {
-			t.Errorf("fetched of no good controller: %v", err)
-		}
-	}
 	keep(t, has.Store)
 	leader := leaderOf(t, lacks, dead, damaged, has)
 	for range 2 { // the second time it is there
@@ -255,20 +249,66 @@ func damage(t *testing.T, o *otherController) {
 	}
 }
 
-// TestFetchOfNone: code that no controller has is not found; a name that is none is refused before
-// any controller is asked. Both errors come through unchanged.
+// TestFetchOfNone: code is not found only if each controller says that it has none. A controller
+// that cannot be asked is named, with the reason.
 func TestFetchOfNone(t *testing.T) {
-	_, ref := []byte(nil), &api.CodeRef{Hash: bytes.Repeat([]byte{7}, 32), Bytes: 7}
-	if err := leaderOf(t, newController(t)).Fetch(t.Context(), ref); !errors.Is(err, api.ErrNotFound) {
-		t.Errorf("code of no launch: %v", err)
+	lacks, dead, damaged := newController(t), newController(t), newController(t)
+	dead.server.Stop()
+	ref := keep(t, damaged.Store)
+	damage(t, damaged)
+	for _, test := range []struct {
+		name   string
+		others []*otherController
+		want   error
+	}{
+		{"alone", nil, api.ErrNotFound},
+		{"all lack it", []*otherController{lacks, damaged}, api.ErrNotFound},
+		{"one is dead", []*otherController{lacks, dead, damaged}, api.ErrUnavailable},
+		{"all are dead", []*otherController{dead}, api.ErrUnavailable},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			leader := leaderOf(t, test.others...)
+			err := leader.Fetch(t.Context(), ref)
+			if !errors.Is(err, test.want) || leader.Has(ref) {
+				t.Fatalf("got %v, want %v; it has the code: %v", err, test.want, leader.Has(ref))
+			}
+			unasked := errors.Is(test.want, api.ErrUnavailable)
+			if unasked == errors.Is(err, api.ErrNotFound) || unasked != strings.Contains(err.Error(), dead.address) {
+				t.Errorf("a controller could not be asked: %v; the error: %v", unasked, err)
+			}
+			if strings.Contains(err.Error(), lacks.address) {
+				t.Errorf("the error names a controller that has answered: %v", err)
+			}
+		})
 	}
+}
+
+// TestFetchRefused: a name that is none, and a store that does not answer, end the search before
+// any controller is asked.
+func TestFetchRefused(t *testing.T) {
 	unknown := errors.New("the store does not answer")
-	leader := leaderOf(t)
+	leader, ref := leaderOf(t), &api.CodeRef{Hash: bytes.Repeat([]byte{7}, 32), Bytes: 7}
 	leader.Others = func(context.Context) ([]string, error) { return nil, unknown }
+	if err := leader.Fetch(t.Context(), &api.CodeRef{Hash: ref.GetHash()[1:]}); !errors.Is(err, api.ErrInvalid) {
+		t.Errorf("fetch of no name: %v", err)
+	}
 	if err := leader.Fetch(t.Context(), ref); !errors.Is(err, unknown) {
 		t.Errorf("fetch without a store: %v", err)
 	}
 	if err := leader.Spread(t.Context(), ref); !errors.Is(err, unknown) {
 		t.Errorf("spread without a store: %v", err)
+	}
+}
+
+// TestFetchReplacesDamaged: a controller whose own copy is damaged gets a good one.
+func TestFetchReplacesDamaged(t *testing.T) {
+	here, has := newController(t), newController(t)
+	ref := keep(t, here.Store)
+	keep(t, has.Store)
+	damage(t, here)
+	leader := leaderOf(t, has)
+	leader.Store = here.Store
+	if err := leader.Fetch(t.Context(), ref); err != nil || !here.Has(ref) {
+		t.Errorf("%v; it has the code: %v", err, here.Has(ref))
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/messages"
@@ -14,8 +15,12 @@ import (
 // maxBytes is the most bytes of a packed directory.
 const maxBytes = 1 << 30
 
-// Store keeps packed directories as files that are named by their hash.
-type Store struct{ dir string }
+// Store keeps packed directories as files that are named by their hash. A file whose content is
+// damaged is no code: it counts as missing until it is received again.
+type Store struct {
+	dir      string
+	verified sync.Map // of the name of a file: *verified
+}
 
 // NewStore returns the store in a directory, which it creates. What an interrupted upload has
 // left is removed.
@@ -27,7 +32,7 @@ func NewStore(dir string) (*Store, error) {
 	for _, path := range partial {
 		_ = os.Remove(path)
 	}
-	return &Store{dir}, nil
+	return &Store{dir: dir}, nil
 }
 
 // path returns where code is kept, and an error for a hash that is none.
@@ -40,12 +45,12 @@ func (s *Store) path(ref *api.CodeRef) (string, error) {
 
 // Has reports whether the store has code.
 func (s *Store) Has(ref *api.CodeRef) bool {
-	path, err := s.path(ref)
+	file, err := s.Open(ref)
 	if err != nil {
 		return false
 	}
-	info, err := os.Stat(path)
-	return err == nil && uint64(info.Size()) == ref.GetBytes()
+	_ = file.Close() // it was read only
+	return true
 }
 
 // Receive keeps what next returns, until it returns io.EOF. The content must have the hash.
@@ -69,10 +74,14 @@ func (s *Store) Receive(ref *api.CodeRef, next func() (*api.CodePart, error)) er
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("keep code: %w", err)
 	}
-	return os.Rename(file.Name(), path)
+	if err := os.Rename(file.Name(), path); err != nil {
+		return fmt.Errorf("keep code: %w", err)
+	}
+	s.verifiedOf(path).note(file)
+	return nil
 }
 
-// Open returns the file of code. The caller closes it.
+// Open returns the file of code, once its content is known to have the hash. The caller closes it.
 func (s *Store) Open(ref *api.CodeRef) (*os.File, error) {
 	path, err := s.path(ref)
 	if err != nil {
@@ -80,10 +89,23 @@ func (s *Store) Open(ref *api.CodeRef) (*os.File, error) {
 	}
 	file, err := os.Open(path)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%w: code %.12x", api.ErrNotFound, ref.GetHash())
+		return nil, notFound(ref)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("read code: %w", err)
 	}
+	whole, err := s.verifiedOf(path).check(file, ref)
+	if err == nil && !whole {
+		err = notFound(ref)
+	}
+	if err != nil {
+		_ = file.Close() // it was read only
+		return nil, err
+	}
 	return file, nil
+}
+
+// notFound is the error for code that the store does not have.
+func notFound(ref *api.CodeRef) error {
+	return fmt.Errorf("%w: code %.12x", api.ErrNotFound, ref.GetHash())
 }
