@@ -66,7 +66,11 @@ func ignoreUnknown(err error) error {
 // GPUs that are taken.
 func (l *Leader) blockers(p *part) (reasons []string) {
 	if p.tooLarge {
-		reasons = append(reasons, "all nodes together are too small for it; it waits for more: the cluster has "+l.has())
+		waits := "; it waits for more"
+		if p.entry.State.Spec.Queue == launch.Refuse {
+			waits = ""
+		}
+		reasons = append(reasons, "all nodes together are too small for it"+waits+": the cluster has "+l.has())
 	}
 	want := p.need()
 	counts := map[string]int{}
@@ -156,7 +160,8 @@ func (l *Leader) startingReasons(e *entry) (reasons []string) {
 
 // stepped logs a step of the scheduler, and looks at it for jobs that do not wait: one that was new
 // to it, or whose place could not be taken, and that it has not started, has no room now. It is
-// called by the scheduler's loop, before the leader is handed the plan.
+// called by the scheduler's loop, before the leader is handed the plan. What it has refused as too
+// large is looked at by again: there may be a new node, which counts from the next step on.
 func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error {
 	if q.log != nil {
 		if err := q.log.Step(now, events, plan, stepErr); err != nil {
@@ -167,7 +172,9 @@ func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan schedu
 		var id cluster.JobID
 		switch e.Kind {
 		case scheduler.Submitted:
-			id = e.Facts.ID
+			if id = e.Facts.ID; q.loop.Engine.Job(id) == nil {
+				continue
+			}
 		case scheduler.Refused:
 			id = e.Job
 		default:
@@ -189,7 +196,7 @@ func (q *queue) explanation(id cluster.JobID) []string {
 	}
 	answer, err := why.Explain(q.loop.Engine, id)
 	if err != nil {
-		return nil // it is larger than all nodes, which blockers says
+		return nil // it has ended meanwhile
 	}
 	return answer.Text()
 }

@@ -126,6 +126,9 @@ func (q *queue) again(refused *scheduler.EventError) bool {
 		}
 		if p := q.parts[event.Facts.ID]; p != nil && !q.retry(p) {
 			p.tooLarge = true
+			if q.placer.Refused(p.id) {
+				q.leader.noRoom(q, p.id, nil)
+			}
 		}
 		return true
 	case scheduler.Adopted: // it has given the place to another part
