@@ -211,10 +211,11 @@ func TestLogs(t *testing.T) {
 	c.Print("1",
 		&api.LogLine{UnixNs: 1e9, Job: "main", Text: []byte("one\x1b[31m")},
 		&api.LogLine{UnixNs: 2e9, Job: "main", Replica: 1, Stderr: true, Text: []byte("two")},
-		&api.LogLine{UnixNs: 2e9, Job: "main", Text: []byte("three"), Dropped: 4})
+		&api.LogLine{UnixNs: 2e9, Job: "main", Dropped: 4, Text: []byte("the disk is full")},
+		&api.LogLine{UnixNs: 2e9, Job: "main", Text: []byte("three")})
 	stdout, stderr := phos(t, 0, "logs", "1")
 	if stdout != "main.0.0: one\x1b[31m\nmain.0.0: three\n" || !strings.Contains(stderr, "main.1.0: two\n") ||
-		!strings.Contains(stderr, "4 lines of main.0.0 are no longer kept") {
+		!strings.Contains(stderr, "phos: 4 lines of main.0 missing here: the disk is full\n") {
 		t.Errorf("%q, %q", stdout, stderr)
 	}
 	stdout, _ = phos(t, 0, "logs", "--tail", "1", "--timestamps", "1/main.0.0")

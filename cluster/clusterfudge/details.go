@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/clusterfudge/wire"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // GetLaunchDetails returns a launch with its processes, and the ends of their logs. phos records no
@@ -188,6 +189,9 @@ func (k known) line(line *api.LogLine) *wire.Log {
 	}
 	if line.GetStderr() {
 		view.Source = "stderr"
+	}
+	if n := line.GetDropped(); n > 0 {
+		view.Source, view.Contents = "phos", words.CountOf(int(n), "line")+" missing here: "+view.GetContents()
 	}
 	for _, r := range k.GetReplicas() {
 		if r.GetJob() == line.GetJob() && r.GetIndex() == line.GetReplica() {

@@ -235,15 +235,18 @@ def _replica(j: Json) -> Replica:
     )
 
 
+def _line(j: Json) -> LogLine:
+    """Reads a line, or what phos says where lines are missing."""
+    text = base64.b64decode(j["text"]).decode("utf-8", "replace")
+    missing = int(j["dropped"])
+    if missing:
+        text = f"phos: {missing} line{'s' if missing > 1 else ''} missing here: {text}"
+    return LogLine(int(j["unix_ns"]), j["job"], j["replica"], j["process"], j["stderr"] or missing > 0, text)
+
+
 def read_lines(j: Json) -> list[LogLine]:
     """Reads the lines of a reply. Bytes that are no UTF-8 become U+FFFD."""
-    lines = [
-        LogLine(
-            int(line["unix_ns"]), line["job"], line["replica"], line["process"], line["stderr"],
-            base64.b64decode(line["text"]).decode("utf-8", "replace"),
-        )
-        for line in j["lines"]
-    ]
+    lines = [_line(line) for line in j["lines"]]
     if j["notice"]:
         lines.append(LogLine(0, "", 0, 0, True, f"phos: {j['notice']}"))
     return lines

@@ -128,13 +128,14 @@ func (p *logPrinter) line(l *api.LogLine) error {
 	default:
 		p.atLast[key] = true
 	}
+	if n := l.GetDropped(); n > 0 {
+		fmt.Fprintf(p.to.Err, "phos: %s of %s.%d missing here: %s\n", humanize.Count(int(n), "line", "lines"),
+			humanize.Printable(l.GetJob()), l.GetReplica(), humanize.Printable(string(l.GetText())))
+		return nil
+	}
 	out := p.to.Out
 	if l.GetStderr() {
 		out = p.to.Err
-	}
-	if n := l.GetDropped(); n > 0 {
-		fmt.Fprintf(p.to.Err, "phos: %s of %s.%d.%d are no longer kept\n",
-			humanize.Count(int(n), "line", "lines"), humanize.Printable(l.GetJob()), l.GetReplica(), l.GetProcess())
 	}
 	_, err := fmt.Fprintf(out, "%s%s%s", p.prefix(l), safe(out, l.GetText()), ending(l))
 	return err

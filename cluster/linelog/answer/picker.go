@@ -15,6 +15,9 @@ type Picker struct {
 	Send     func(*api.LogLine) error
 	tail     []*api.LogLine
 	followed bool
+	// lastUnixNs is the time of the last entry that has one; early are losses before the first.
+	lastUnixNs int64
+	early      []*api.LogLine
 }
 
 // TakeAll takes what a log has now.
@@ -35,21 +38,54 @@ func (p *Picker) TakeAll(reader *linelog.Reader) error {
 
 // Take takes an entry of the log.
 func (p *Picker) Take(e linelog.Entry) error {
-	q := p.Question
-	switch {
-	case e.Lost != nil:
-		return p.add(&api.LogLine{UnixNs: e.Time.UnixNano(), Dropped: uint64(e.Lost.Lines), Text: []byte(e.Lost.Reason)})
-	case q.GetProcess() >= 0 && int32(e.Process) != q.GetProcess(), e.Time.UnixNano() < q.GetSinceUnixNs():
+	if !e.Time.IsZero() {
+		if p.lastUnixNs = e.Time.UnixNano(); len(p.early) > 0 {
+			if err := p.addEarly(); err != nil {
+				return err
+			}
+		}
+	}
+	if e.Lost != nil {
+		return p.takeLost(e)
+	}
+	if q := p.Question; q.GetProcess() >= 0 && int32(e.Process) != q.GetProcess() {
 		return nil
 	}
 	return p.add(&api.LogLine{
-		UnixNs: e.Time.UnixNano(), Process: uint32(e.Process), Stderr: e.Stream == linelog.Err,
+		UnixNs: p.lastUnixNs, Process: uint32(e.Process), Stderr: e.Stream == linelog.Err,
 		Text: append([]byte(nil), e.Text...), Partial: e.Partial,
 	})
 }
 
-// add sends a line, or keeps it if only the last ones are asked for.
+// takeLost takes an entry that says that lines are missing, whichever process they were of. If it
+// has no time, it gets that of the entry before it; if there is none, of the one behind it.
+func (p *Picker) takeLost(e linelog.Entry) error {
+	line := &api.LogLine{UnixNs: p.lastUnixNs, Dropped: uint64(max(1, e.Lost.Lines)), Text: []byte(e.Lost.Reason)}
+	if p.lastUnixNs == 0 {
+		p.early = append(p.early, line)
+		return nil
+	}
+	return p.add(line)
+}
+
+// addEarly adds what was lost before the first entry with a time.
+func (p *Picker) addEarly() error {
+	early := p.early
+	p.early = nil
+	for _, line := range early {
+		line.UnixNs = p.lastUnixNs
+		if err := p.add(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// add sends a line that is late enough, or keeps it if only the last ones are asked for.
 func (p *Picker) add(line *api.LogLine) error {
+	if line.GetUnixNs() < p.Question.GetSinceUnixNs() {
+		return nil
+	}
 	most := int(p.Question.GetTail())
 	if most == 0 || p.followed {
 		return p.Send(line)
@@ -63,6 +99,9 @@ func (p *Picker) add(line *api.LogLine) error {
 
 // finishTail sends the last lines.
 func (p *Picker) finishTail() error {
+	if err := p.addEarly(); err != nil {
+		return err
+	}
 	p.followed = true
 	most := int(p.Question.GetTail())
 	for _, line := range p.tail[max(0, len(p.tail)-most):] {

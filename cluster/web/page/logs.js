@@ -32,7 +32,7 @@ export function logs(app, path) {
 
   const lineOf = (line) => h("div", { class: line.error ? "err" : "" },
     h("time", {}, clockTime(line.at)), h("span", { class: `from c${colourOf(line.from)}` }, line.from),
-    h("span", { class: "text" }, line.dropped ? `[${count(line.dropped, "line")} no longer kept] ` : "", line.text || " "));
+    h("span", { class: "text" }, line.dropped ? `[${count(line.dropped, "line")} missing here] ` : "", line.text || " "));
 
   // add shows lines. A stream that was opened again sends all of them again.
   function add(data) {
