@@ -17,8 +17,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
-	"github.com/phos-gpu/phos/cluster/store/etcd"
-	"github.com/phos-gpu/phos/cluster/store/etcd/server"
+	"github.com/phos-gpu/phos/cluster/store/etcd/server/servertest"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
@@ -41,19 +40,9 @@ type world struct {
 // newWorld returns a cluster without nodes, whose controller leads.
 func newWorld(t *testing.T) *world {
 	t.Helper()
-	dir := t.TempDir()
-	etcdServer, err := server.Start(t.Context(), server.Config{Cluster: "test", Name: "one", DataDir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = etcdServer.Close() })
-	objects, err := etcd.Open(etcd.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "etcd", server.SocketName)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = objects.Close() })
+	objects := servertest.Store(t)
 	w := &world{T: t, objects: objects, config: Settings{
-		Policies: testPolicies, Placement: "best-fit", Decisions: filepath.Join(dir, "decisions"),
+		Policies: testPolicies, Placement: "best-fit", Decisions: filepath.Join(t.TempDir(), "decisions"),
 		Times: Times{Lease: time.Second, FenceAfter: 2 * time.Second, Margin: 100 * time.Millisecond, Grace: time.Second},
 	}}
 	made := record.Cluster{ID: "c-test", Created: time.Now()}

@@ -2,5 +2,5 @@
 // scheduler, and one for people.
 //
 // Leases are measured by the boot time of this machine (internal/linux/boottime), which runs on
-// while the machine sleeps. Tested by the tests of cluster/control. Read clock.go.
+// while the machine sleeps. Read clock.go.
 package clock

@@ -3,5 +3,5 @@
 // simulation replays it. It may be lost without harm, and a disk that is full ends the log and
 // nothing else.
 //
-// Read log.go. Tested by tests/cluster, with a simulation of the same.
+// Read log.go. tests/cluster compares it with a simulation of the same.
 package decisions

@@ -19,8 +19,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
-	"github.com/phos-gpu/phos/cluster/store/etcd"
-	"github.com/phos-gpu/phos/cluster/store/etcd/server"
+	"github.com/phos-gpu/phos/cluster/store/etcd/server/servertest"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
@@ -117,17 +116,7 @@ func newFollower(t *testing.T) *world {
 // newObjects returns a store over a new etcd.
 func newObjects(t *testing.T) store.Store {
 	t.Helper()
-	dir := filepath.Join(t.TempDir(), "etcd")
-	etcdServer, err := server.Start(t.Context(), server.Config{Cluster: "test", Name: "one", DataDir: dir})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = etcdServer.Close() })
-	objects, err := etcd.Open(etcd.Config{Endpoints: []string{"unix://" + filepath.Join(dir, server.SocketName)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = objects.Close() })
+	objects := servertest.Store(t)
 	made := record.Cluster{ID: "c-test", Created: time.Now()}
 	if _, err := objects.Put(t.Context(), store.Write{Key: record.ClusterKey, Value: made.Encode()}); err != nil {
 		t.Fatal(err)

@@ -1,5 +1,6 @@
 // Package servertest runs an etcd of package server as a process of its own, so that a test can
 // kill it or make it stand still. The process is the test's own program again: TestMain calls Main.
+// Tests that need only some store have one in their own process (store.go).
 //
 // Tested by cluster/store/etcd.
 package servertest
