@@ -6,5 +6,5 @@
 // objects of the cluster's store. Any controller may use this package, leading or not: each change
 // is one compared write.
 //
-// Tested by tests/cluster. Read members.go.
+// Read members.go.
 package members

@@ -5,6 +5,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"sync"
@@ -119,11 +120,14 @@ func (m *Members) Ring() authority.Ring {
 	return m.ring
 }
 
+// maxSeconds is the most seconds that a duration can have.
+const maxSeconds = uint64(math.MaxInt64 / time.Second)
+
 // NewJoinToken returns a token for new nodes.
 func (m *Members) NewJoinToken(
 	ctx context.Context, by identity.Caller, request *api.NewJoinTokenRequest,
 ) (*api.NewJoinTokenReply, error) {
-	valid := time.Duration(request.GetValidSeconds()) * time.Second
+	valid := time.Duration(min(request.GetValidSeconds(), maxSeconds)) * time.Second
 	if valid == 0 {
 		valid = 24 * time.Hour
 	}

@@ -4,5 +4,5 @@
 // The copy is only taken if it has all changes up to the beginning of the leadership: otherwise the
 // next leader reads the store, as it does without a copy.
 //
-// A Mirror has one lock. Read mirror.go. Tested by cluster/control.
+// A Mirror has one lock. Read mirror.go.
 package mirror

@@ -4,5 +4,5 @@
 // The charts are SVG without scripts or fonts; every rectangle has a title that browsers show on
 // hover.
 //
-// Read svg.go first. Tested by tests/script.
+// Read svg.go first.
 package draw
