@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"math"
 	"os"
@@ -313,6 +314,30 @@ func TestMany(t *testing.T) {
 	}
 	if left := f.marked(); len(left) > 0 {
 		t.Errorf("left: %v", left)
+	}
+}
+
+// TestAwait: a caller that waits no longer gets the error of its context, also if the supervisor is
+// ready.
+func TestAwait(t *testing.T) {
+	ended, cancel := context.WithCancelCause(t.Context())
+	cause := errors.New("the agent ends")
+	cancel(cause)
+	for _, answered := range []bool{true, false} {
+		ready, theirs, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if answered {
+			err = json.NewEncoder(theirs).Encode(newReadiness(nil))
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := await(ended, ready); !errors.Is(err, cause) {
+			t.Errorf("answered %v: %v", answered, err)
+		}
+		_, _ = ready.Close(), theirs.Close()
 	}
 }
 

@@ -143,17 +143,18 @@ func (a *Attempt) execute(locked *os.File) (_ *child, ready *os.File, err error)
 // environment keeps a supervisor small: it has little to do, and there are hundreds on a node.
 var environment = []string{"GOMAXPROCS=2", "GOGC=25", "GOMEMLIMIT=32MiB", "GOTRACEBACK=single"}
 
-// await waits until a supervisor is ready.
+// await waits until a supervisor is ready. The answer of one that is ready counts for nothing once
+// the context has ended: the caller waits no longer, and would know nothing of the attempt.
 func await(ctx context.Context, ready *os.File) error {
 	stop := context.AfterFunc(ctx, func() { _ = ready.SetReadDeadline(time.Unix(0, 1)) })
 	defer stop()
 	var got readiness
 	err := json.NewDecoder(ready).Decode(&got)
 	switch {
-	case err == nil:
-		return got.err()
 	case ctx.Err() != nil:
 		return context.Cause(ctx)
+	case err == nil:
+		return got.err()
 	case errors.Is(err, io.EOF):
 		return errors.New("the supervisor ended before it was ready; was it killed?")
 	}
