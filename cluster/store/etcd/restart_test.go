@@ -93,10 +93,11 @@ func TestKilledStore(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-	if _, err := open(t, etcd.Config{Endpoints: config.Endpoints}).Put(t.Context(), store.Write{Key: "end"}); err != nil {
+	patient := open(t, etcd.Config{Endpoints: config.Endpoints})
+	if _, err := patient.Put(t.Context(), store.Write{Key: "end"}); err != nil {
 		t.Fatal(err)
 	}
-	done.check(t, reader, <-seen)
+	done.check(t, patient, <-seen)
 }
 
 // watchUntil counts the changes of each object until one object is made.
