@@ -1,11 +1,14 @@
 package logs
 
 import (
+	"container/list"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -35,13 +38,15 @@ type Store struct {
 	dir   string
 	limit int64
 
-	mu   sync.Mutex
-	all  map[string]*end
-	size int64
+	mu    sync.Mutex
+	all   map[string]*end
+	order *list.List // the names of all, that which has grown last at the end
+	size  int64
 }
 
 // end is the end of one log.
 type end struct {
+	place *list.Element // in the order
 	bytes int64
 	grown time.Time
 	node  string // that sends it; empty after a start of the controller
@@ -52,7 +57,7 @@ func NewStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store of logs: %w", err)
 	}
-	s := &Store{dir: dir, limit: totalBytes, all: map[string]*end{}}
+	s := &Store{dir: dir, limit: totalBytes, all: map[string]*end{}, order: list.New()}
 	err := filepath.WalkDir(dir, func(path string, entry fs.DirEntry, err error) error {
 		if err != nil || entry.IsDir() {
 			return err
@@ -67,6 +72,10 @@ func NewStore(dir string) (*Store, error) {
 	if err != nil {
 		return nil, fmt.Errorf("store of logs: %w", err)
 	}
+	byAge := func(a, b string) int { return s.all[a].grown.Compare(s.all[b].grown) }
+	for _, name := range slices.SortedFunc(maps.Keys(s.all), byAge) {
+		s.order.MoveToBack(s.all[name].place)
+	}
 	return s, nil
 }
 
@@ -74,9 +83,10 @@ func NewStore(dir string) (*Store, error) {
 func (s *Store) grow(name string, bytes int64, at time.Time) {
 	known := s.all[name]
 	if known == nil {
-		known = &end{}
+		known = &end{place: s.order.PushBack(name)}
 		s.all[name] = known
 	}
+	s.order.MoveToBack(known.place)
 	before := known.bytes
 	known.bytes = min(before+bytes, attemptBytes)
 	s.size += known.bytes - before
@@ -105,26 +115,18 @@ func (s *Store) Append(of Attempt, node string, offset int64, records []byte) (n
 	s.grow(of.name(), int64(len(records)), time.Now())
 	s.all[of.name()].node = node
 	for s.size > s.limit && len(s.all) > 1 {
-		s.remove(s.oldest())
+		s.remove(s.order.Front().Value.(string)) //nolint:forcetypeassert // the list has no other values
 	}
 	return next, nil
-}
-
-// oldest returns the log that has not grown for the longest time.
-func (s *Store) oldest() (name string) {
-	for each, e := range s.all {
-		if name == "" || e.grown.Before(s.all[name].grown) {
-			name = each
-		}
-	}
-	return name
 }
 
 // remove removes a log. What cannot be removed does not count any more, and the next start of the
 // controller finds it.
 func (s *Store) remove(name string) {
 	_ = os.RemoveAll(filepath.Join(s.dir, name))
-	s.size -= s.all[name].bytes
+	known := s.all[name]
+	s.size -= known.bytes
+	s.order.Remove(known.place)
 	delete(s.all, name)
 }
 

@@ -109,3 +109,27 @@ func TestBound(t *testing.T) {
 		}
 	}
 }
+
+// BenchmarkFull appends to new logs in a full store of so many: each drops the oldest one.
+func BenchmarkFull(b *testing.B) {
+	for _, logs := range []int{100, 10_000, 1_000_000} {
+		b.Run(fmt.Sprint(logs), func(b *testing.B) {
+			s, err := NewStore(b.TempDir())
+			if err != nil {
+				b.Fatal(err)
+			}
+			for i := range logs { // as after a start, with files of which only the names count here
+				s.grow(fmt.Sprint(i), 100, time.Unix(int64(i), 0))
+			}
+			s.limit = s.size
+			text := record(string(bytes.Repeat([]byte("x"), 80)))
+			i := 0
+			for b.Loop() {
+				if _, err := s.Append(Attempt{"l", i, 1}, "n", 0, text); err != nil {
+					b.Fatal(err)
+				}
+				i++
+			}
+		})
+	}
+}
