@@ -59,7 +59,6 @@ func (l *Leader) noteReplicas(e *entry, before launch.State) {
 	now := l.clock.Wall()
 	for i := range e.State.Replicas {
 		was, is := &before.Replicas[i], &e.State.Replicas[i]
-		name := replicaName(&e.Launch, i)
 		if was.Live && (!is.Live || is.Attempt != was.Attempt) {
 			e.CloseSpan(i, was.Attempt, now)
 			l.vacate(e, i, was.Node)
@@ -67,17 +66,17 @@ func (l *Leader) noteReplicas(e *entry, before launch.State) {
 			if before.Cutting && e.State.Cut[i] != "" && e.State.Cut[i] != before.Cut[i] {
 				text = "saved"
 			}
-			l.event(e, "ended", name+" on "+was.Node+": "+text)
+			l.event(e, "ended", e.replicaOn(i, was.Node)+": "+text)
 		}
 		if is.Live && is.Attempt != was.Attempt {
 			l.occupy(e, i)
 			e.OpenSpan(record.Span{Replica: i, Attempt: is.Attempt, Node: is.Node, From: now})
-			l.event(e, "placed", fmt.Sprintf("%s on %s%s%s", name, is.Node, gpusText(is.GPUs), e.originText(is)))
+			l.event(e, "placed", e.replicaOn(i, is.Node)+gpusText(is.GPUs)+e.originText(is))
 		}
 		if is.Live && is.Started && !was.Started {
-			l.event(e, "running", name+" on "+is.Node)
+			l.event(e, "running", e.replicaOn(i, is.Node))
 			if origin := e.originText(is); origin != "" {
-				l.event(e, "restored", name+" on "+is.Node+origin)
+				l.event(e, "restored", e.replicaOn(i, is.Node)+origin)
 			}
 		}
 	}
@@ -107,10 +106,10 @@ func gpusText(gpus []int) string {
 	return fmt.Sprintf(", GPUs %v", gpus)
 }
 
-// replicaName returns a replica's name for people: job.index.
-func replicaName(l *record.Launch, replica int) string {
-	r := &l.State.Replicas[replica]
-	return fmt.Sprintf("%s.%d", l.State.Spec.Jobs[r.Job].Name, r.Index)
+// replicaOn names a replica and its node for people: job.index on node.
+func (e *entry) replicaOn(replica int, node string) string {
+	r := &e.State.Replicas[replica]
+	return fmt.Sprintf("%s.%d on %s", e.State.Spec.Jobs[r.Job].Name, r.Index, node)
 }
 
 // notePhase notes the times of a launch.

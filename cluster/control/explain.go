@@ -149,7 +149,7 @@ func (l *Leader) startingReasons(e *entry) (reasons []string) {
 			if text == "" {
 				text = "starting"
 			}
-			reasons = append(reasons, fmt.Sprintf("%s on %s: %s", replicaName(&e.Launch, i), r.Node, text))
+			reasons = append(reasons, e.replicaOn(i, r.Node)+": "+text)
 		}
 	}
 	if len(reasons) == 0 && e.State.Phase == launch.Running {

@@ -68,7 +68,7 @@ func (l *Leader) saved(e *entry, r *api.Report) {
 		e.AddImage(*image)
 		l.imaged[e] = struct{}{}
 		e.Saved, e.SaveProblem = image.At, ""
-		l.event(e, "saved", replicaName(&e.Launch, replica)+" on "+imageText(image))
+		l.event(e, "saved", e.replicaOn(replica, image.Node)+imageText(image))
 	}
 	switch {
 	case r.GetSaved() && image != nil:
@@ -107,7 +107,7 @@ func (l *Leader) notSaved(e *entry, r *api.Report) {
 	if ordered || problem != e.SaveProblem {
 		e.SaveProblem = problem
 		replica := int(r.GetReplica())
-		l.event(e, "not saved", replicaName(&e.Launch, replica)+" on "+e.State.Replicas[replica].Node+": "+problem)
+		l.event(e, "not saved", e.replicaOn(replica, e.State.Replicas[replica].Node)+": "+problem)
 	}
 	if ordered {
 		l.mustApply(e, launch.SaveFailed{Problem: problem})
@@ -134,8 +134,8 @@ func (l *Leader) keepPlaces(e *entry) {
 
 // imageText describes an image for people, beginning with its node.
 func imageText(i *record.Image) string {
-	return fmt.Sprintf("%s, generation %d in %s: paused %v, %d MiB, wrote %d MiB",
-		i.Node, i.Generation, i.Dir, i.Pause.Round(time.Millisecond/10), i.Bytes>>20, i.WrittenBytes>>20)
+	return fmt.Sprintf(", generation %d in %s: paused %v, %d MiB, wrote %d MiB",
+		i.Generation, i.Dir, i.Pause.Round(time.Millisecond/10), i.Bytes>>20, i.WrittenBytes>>20)
 }
 
 // originText says from which image a replica goes on; empty: it begins.
