@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // attempts is what the node has of launches, and what it shall have.
@@ -231,15 +232,9 @@ const (
 
 // retain removes the logs of attempts that ended long ago.
 func (s *attempts) retain(ctx context.Context) {
-	ticker := time.NewTicker(retainEvery)
-	defer ticker.Stop()
-	for {
-		s.removeOld(time.Now().Add(-keepLogs))
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	s.removeOld(time.Now().Add(-keepLogs))
+	for now := range ticks.Every(ctx, retainEvery) {
+		s.removeOld(now.Add(-keepLogs))
 	}
 }
 

@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/linelog"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // How the ends of logs are sent to the leader.
@@ -32,14 +33,7 @@ func (a *Agent) Attached(ctx context.Context, client api.AgentsClient) { go a.se
 // sendEnds sends what logs have grown, until the stream ends.
 func (a *Agent) sendEnds(ctx context.Context, client api.AgentsClient) {
 	ends := &logEnds{agent: a, next: map[supervisor.Key]int64{}}
-	ticker := time.NewTicker(endsEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range ticks.Every(ctx, endsEvery) {
 		ends.sendAll(ctx, client)
 	}
 }

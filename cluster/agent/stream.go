@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/internal/linux/boottime"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // stream is one stream to a leader.
@@ -188,15 +189,8 @@ const inventoryEvery = 3 * time.Second
 
 // watchInventory tells the leader when the inventory changes.
 func (s *stream) watchInventory(ctx context.Context) {
-	ticker := time.NewTicker(inventoryEvery)
-	defer ticker.Stop()
 	last := ""
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
+	for range ticks.Every(ctx, inventoryEvery) {
 		inventory := s.link.host.Inventory(ctx)
 		if text := inventory.String(); text != last {
 			last = text

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // Controller is a process that may lead. While another one leads it refuses requests, and names
@@ -128,17 +129,10 @@ func (c *Controller) lead(ctx context.Context) error {
 
 // watchRoom ends a leadership, or the wait for it, when the disk becomes full.
 func (c *Controller) watchRoom(ctx context.Context, stop context.CancelCauseFunc) {
-	ticker := time.NewTicker(tick)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
+	for range ticks.Every(ctx, tick) {
+		if c.crowded() {
+			stop(errFullDisk)
 			return
-		case <-ticker.C:
-			if c.crowded() {
-				stop(errFullDisk)
-				return
-			}
 		}
 	}
 }

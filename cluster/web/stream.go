@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // Bounds of streams. A browser that reads nothing for writeTimeout is left alone.
@@ -81,16 +83,9 @@ func (e *eventStream) send(kind, id string, data any) error {
 // beat sends events without content until the context ends, so that the page sees a connection that
 // is lost in silence.
 func (e *eventStream) beat(ctx context.Context, cancel context.CancelFunc) {
-	ticker := time.NewTicker(beatEvery)
-	defer ticker.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-			if e.send("beat", "", struct{}{}) != nil {
-				cancel()
-			}
+	for range ticks.Every(ctx, beatEvery) {
+		if e.send("beat", "", struct{}{}) != nil {
+			cancel()
 		}
 	}
 }

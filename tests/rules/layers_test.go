@@ -31,6 +31,7 @@ var layers = map[string]string{
 	"internal/rpcerror": "ground",
 	"internal/scrape":   "ground",
 	"internal/spelling": "ground",
+	"internal/ticks":    "ground",
 	"internal/words":    "ground",
 	"ckpt/image":        "ground",
 	"ckpt/pool":         "ground",
