@@ -42,10 +42,10 @@ func (e *Engine) allocate(waitingOnly bool) {
 	}
 }
 
-// validAllocations returns the valid part of an answer.
+// validAllocations returns the valid part of an answer, until the next call.
 func (e *Engine) validAllocations(answer []Allocation) []Allocation {
 	e.candidateRound++
-	sound := make([]Allocation, 0, len(answer))
+	sound := e.sound[:0]
 	for _, a := range answer {
 		if err := e.checkAllocation(a); err != nil {
 			e.reportPolicy("allocate", err)
@@ -56,6 +56,7 @@ func (e *Engine) validAllocations(answer []Allocation) []Allocation {
 			sound = append(sound, a)
 		}
 	}
+	e.sound = sound
 	return sound
 }
 
@@ -81,12 +82,12 @@ func (e *Engine) checkAllocation(a Allocation) error {
 // are not preemptible yet, or that have GPUs which no job could get if they left them.
 func (e *Engine) changes(wanted []Allocation) []*resize {
 	var changes []*resize
-	keeps := make(map[cluster.JobID]bool, len(wanted))
+	e.candidateRound++
 	for _, a := range wanted {
-		keeps[a.Job.ID()] = true
+		a.Job.candidateIn = e.candidateRound
 	}
 	for j := range e.Running() {
-		if !keeps[j.ID()] && j.preemptible && e.free.allUsable(j.placement) {
+		if j.candidateIn != e.candidateRound && j.preemptible && e.free.allUsable(j.placement) {
 			changes = append(changes, &resize{job: j})
 		}
 	}

@@ -44,6 +44,8 @@ type Gavel struct {
 	lists  jobLists
 	pairs  []pair
 	listed []*account
+	chosen round
+	answer []scheduler.Allocation
 }
 
 // account is what Gavel knows of a job.
@@ -122,7 +124,7 @@ func NewGavel(t *throughput.Table) *Gavel {
 // negligible is a share that is only rounding error.
 const negligible = 1e-6
 
-// Allocate implements scheduler.Allocator.
+// Allocate implements scheduler.Allocator. The answer is valid until the next call.
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 	lists := g.lists.read(v)
 	jobs, avail := lists.active, newSupply(v, lists)
@@ -147,12 +149,11 @@ func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 		}
 	}
 	g.pairs = pairs
-	chosen := round(pairs, avail)
-	out := make([]scheduler.Allocation, 0, len(chosen))
-	for _, p := range chosen {
-		out = append(out, scheduler.Allocation{Job: p.job, GPUs: p.job.GPUs(), GPUType: p.gpuType})
+	g.answer = g.answer[:0]
+	for _, p := range g.chosen.choose(pairs, avail) {
+		g.answer = append(g.answer, scheduler.Allocation{Job: p.job, GPUs: p.job.GPUs(), GPUType: p.gpuType})
 	}
-	return out
+	return g.answer
 }
 
 // number returns the number of a type of GPU.

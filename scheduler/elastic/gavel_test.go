@@ -38,7 +38,7 @@ func TestRoundOfThePaper(t *testing.T) {
 		}
 	}
 	next := map[cluster.JobID]string{}
-	for _, p := range round(pairs, &supply{total: 3, byType: map[string]int{"V100": 1, "P100": 1, "K80": 1}}) {
+	for _, p := range new(round).choose(pairs, &supply{total: 3, byType: map[string]int{"V100": 1, "P100": 1, "K80": 1}}) {
 		next[p.job.ID()] = p.gpuType
 	}
 	if next[0] != "P100" || next[1] != "K80" || next[2] != "V100" {

@@ -25,7 +25,8 @@ type Optimus struct {
 	curves map[curveKey]Curve
 
 	lists  jobLists
-	claims []*claim // memory
+	claims []*claim               // memory
+	answer []scheduler.Allocation // memory of the last answer
 
 	last      curveKey // of the last call of curve: most jobs follow one of the same key
 	lastCurve Curve
@@ -61,7 +62,7 @@ type claim struct {
 	at   cluster.Placement
 }
 
-// Allocate implements scheduler.Allocator.
+// Allocate implements scheduler.Allocator. The answer is valid until the next call.
 func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	jobs := o.lists.read(v)
 	avail := newSupply(v, jobs)
@@ -77,13 +78,13 @@ func (o *Optimus) Allocate(v scheduler.View) []scheduler.Allocation {
 	if packer != nil {
 		packer.pack(claims)
 	}
-	var out []scheduler.Allocation
+	o.answer = o.answer[:0]
 	for _, c := range claims {
 		if c.gpus > 0 {
-			out = append(out, scheduler.Allocation{Job: c.job, GPUs: c.gpus, GPUType: c.gpuType, On: c.at})
+			o.answer = append(o.answer, scheduler.Allocation{Job: c.job, GPUs: c.gpus, GPUType: c.gpuType, On: c.at})
 		}
 	}
-	return out
+	return o.answer
 }
 
 // claimsFor returns empty claims, in the memory of those of the last call.

@@ -28,32 +28,47 @@ func priority(share, due, had float64) float64 {
 	return due / had
 }
 
-// round chooses which jobs run where: highest priority first, each job once, while there are GPUs.
-// Among equal pairs, those that already run are first, then larger shares. Few of many pairs get
-// GPUs, so they are in a heap and not sorted.
-func round(pairs []pair, avail *supply) []pair {
-	queue := pairQueue{pairs, make([]int32, len(pairs))}
-	for i := range queue.order {
-		queue.order[i] = int32(i)
+// round chooses which jobs run where. It keeps the memory of the last time.
+type round struct {
+	queue pairQueue
+	out   []pair
+	runs  map[*scheduler.Job]bool // jobs that are in out
+}
+
+// choose takes pairs by priority, the highest first, each job once, while there are GPUs. Among
+// equal pairs, those that already run are first, then larger shares. Few of many pairs get GPUs, so
+// they are in a heap and not sorted. The answer is valid until the next call.
+func (r *round) choose(pairs []pair, avail *supply) []pair {
+	r.queue.fill(pairs)
+	heap.Init(&r.queue)
+	if r.runs == nil {
+		r.runs = map[*scheduler.Job]bool{}
 	}
-	heap.Init(&queue)
-	out := make([]pair, 0, min(len(pairs), avail.total))
-	chosen := make(map[*scheduler.Job]bool, min(len(pairs), avail.total))
-	for queue.Len() > 0 && avail.total > 0 {
-		p := &pairs[queue.order[0]]
-		heap.Pop(&queue)
-		if !chosen[p.job] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
-			chosen[p.job] = true
-			out = append(out, *p)
+	clear(r.runs)
+	r.out = r.out[:0]
+	for r.queue.Len() > 0 && avail.total > 0 {
+		p := &pairs[r.queue.order[0]]
+		heap.Pop(&r.queue)
+		if !r.runs[p.job] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
+			r.runs[p.job] = true
+			r.out = append(r.out, *p)
 		}
 	}
-	return out
+	return r.out
 }
 
 // pairQueue is a heap of pairs, the first one on top. Equal ones are in their given order.
 type pairQueue struct {
 	pairs []pair
 	order []int32
+}
+
+// fill makes the queue one of other pairs, which are not in order yet.
+func (q *pairQueue) fill(pairs []pair) {
+	q.pairs, q.order = pairs, q.order[:0]
+	for i := range pairs {
+		q.order = append(q.order, int32(i))
+	}
 }
 
 func (q *pairQueue) Len() int { return len(q.order) }
