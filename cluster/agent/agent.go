@@ -37,6 +37,8 @@ type Agent struct {
 	attempts *attempts
 	code     *codeCache
 	program  *trunk.Program
+	// cgroups is the cgroup in which those of attempts are.
+	cgroups string
 	// turn has a value while an attempt is being saved: one at a time.
 	turn chan struct{}
 	// sent has the keys of attempts whose logs the leader has up to their ends, or does not want.
@@ -54,7 +56,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: config, boot: boot, turn: make(chan struct{}, 1)}
+	a := &Agent{config: config, boot: boot, cgroups: "phos-launches", turn: make(chan struct{}, 1)}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)

@@ -23,5 +23,5 @@
 //
 // Locks: attempts.mu before attempt.mu. execution.sending is a leaf.
 //
-// Tested by tests/cluster. Read agent.go.
+// Read agent.go. tests/cluster runs agents with real controllers.
 package agent

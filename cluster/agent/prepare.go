@@ -69,7 +69,7 @@ func (a *Agent) prepare(
 	spec := supervisor.Spec{
 		Key: keyOf(order.GetAttempt()), Epoch: int64(order.GetEpoch()),
 		Grace:        time.Duration(order.GetGraceMs()) * time.Millisecond,
-		CgroupParent: "phos-launches",
+		CgroupParent: a.cgroups,
 	}
 	work, err := a.workOf(order)
 	if err != nil {
