@@ -160,7 +160,7 @@ func TestAdopted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	first := exec.Command(self, agentRole, n.state, n.address)
+	first := exec.Command(self, agentRole, n.state, n.address, n.phosd)
 	first.Stderr = t.Output()
 	if err := first.Start(); err != nil {
 		t.Fatal(err)

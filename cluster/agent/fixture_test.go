@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 		case saver.RestoreRole:
 			os.Exit(saver.RestoreMain(os.Args[2:]))
 		case agentRole:
-			os.Exit(runAgent(os.Args[2], os.Args[3]))
+			os.Exit(runAgent(place{state: os.Args[2], controller: os.Args[3], phosd: os.Args[4]}))
 		}
 	}
 	os.Exit(m.Run())
@@ -80,17 +80,19 @@ func certificate() (*renewal.Node, error) {
 	return renewal.New(channel.NewHolder(shown, ring.Bundle()), keep, time.Now), nil
 }
 
+// place is where an agent has its state, and the sockets that it knows.
+type place struct{ state, controller, phosd string }
+
 // newAgent returns the agent of a node that knows one controller, without TLS.
-func newAgent(ctx context.Context, state, controller string, log *slog.Logger) (*Agent, error) {
+func newAgent(ctx context.Context, at place, log *slog.Logger) (*Agent, error) {
 	shown, err := certificate()
 	if err != nil {
 		return nil, err
 	}
 	return New(ctx, Config{
-		Node: "n1", Address: "127.0.0.1", StateDir: state, AllowRoot: true, Version: "test",
-		Phosd: filepath.Join(state, "no-phosd"),
+		Node: "n1", Address: "127.0.0.1", StateDir: at.state, AllowRoot: true, Version: "test", Phosd: at.phosd,
 		Contact: Contact{
-			Controllers: []string{controller}, Certificate: shown, Log: log,
+			Controllers: []string{at.controller}, Certificate: shown, Log: log,
 			SaveControllers: func([]string) error { return nil },
 			Dial: func(address string) (*grpc.ClientConn, error) {
 				return grpc.NewClient("unix:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -100,8 +102,8 @@ func newAgent(ctx context.Context, state, controller string, log *slog.Logger) (
 }
 
 // runAgent is the main function of an agent that is killed.
-func runAgent(state, controller string) int {
-	a, err := newAgent(context.Background(), state, controller, slog.New(slog.NewTextHandler(os.Stderr, nil)))
+func runAgent(at place) int {
+	a, err := newAgent(context.Background(), at, slog.New(slog.NewTextHandler(os.Stderr, nil)))
 	if err == nil {
 		err = a.Run(context.Background())
 	}
@@ -114,6 +116,7 @@ type node struct {
 	*testing.T
 	*leader
 	state, mark string
+	phosd       string   // its socket
 	agents      []*Agent // also those that were stopped: they see how processes end
 }
 
@@ -126,7 +129,7 @@ func newNode(t *testing.T) *node {
 	}
 	n := &node{
 		T: t, leader: newLeader(t), state: filepath.Join(t.TempDir(), "state"),
-		mark: fmt.Sprintf("PHOS_MARK=%s.%d", t.Name(), os.Getpid()),
+		phosd: filepath.Join(t.TempDir(), "none"), mark: fmt.Sprintf("PHOS_MARK=%s.%d", t.Name(), os.Getpid()),
 	}
 	t.Cleanup(n.endAll)
 	return n
@@ -136,7 +139,7 @@ func newNode(t *testing.T) *node {
 func (n *node) run() (a *Agent, stop func()) {
 	n.T.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	a, err := newAgent(ctx, n.state, n.address, slog.New(slog.NewTextHandler(n.Output(), nil)))
+	a, err := newAgent(ctx, place{n.state, n.address, n.phosd}, slog.New(slog.NewTextHandler(n.Output(), nil)))
 	if err != nil {
 		n.T.Fatal(err)
 	}

@@ -16,5 +16,5 @@
 //	restore.go  the role that restores
 //	follow.go   how a restored tree ends
 //
-// Tested by tests/cluster. Read order.go.
+// Read order.go. tests/cluster restores images on other nodes.
 package saver

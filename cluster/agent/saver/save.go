@@ -63,7 +63,11 @@ func makeDirectory(path string) (*os.File, error) {
 		}
 		return nil, fmt.Errorf("image directory: %w", err)
 	}
-	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	dir, err := os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY, 0)
+	if err != nil {
+		return nil, fmt.Errorf("image directory: %w", err)
+	}
+	return dir, nil
 }
 
 // checkpoint asks phosd for a checkpoint, and waits for it.
