@@ -70,6 +70,11 @@ func (t Turn) Act(to *record.Launch, event launch.Event) error {
 	return t.leader.apply(e, event)
 }
 
+// Note adds an event to those of a launch.
+func (t Turn) Note(to *record.Launch, kind, text string) {
+	t.leader.event(t.leader.launches[to.ID], kind, text)
+}
+
 // Reasons says why a launch waits, as far as the leader knows it. If the scheduler knows more, ask
 // adds that to the reply; it is called after the turn.
 func (t Turn) Reasons(of *record.Launch) (reasons []string, ask func(context.Context, *api.WhyReply) error) {

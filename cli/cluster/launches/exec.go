@@ -34,7 +34,7 @@ which keys reach the command as they are: Ctrl-C is the command's. -it does both
 
 What the command has started ends with it. It is killed when the process ends, and when phos exec or
 the connection to the cluster does: nothing is left on the node. To keep something running, launch
-it.
+it. phos events shows which commands have run beside a launch.
 ` + naming
 
 // execVerb returns the verb that runs a command beside a process.

@@ -57,7 +57,12 @@ func (s *launches) Exec(stream api.Launches_ExecServer) error {
 	if err != nil {
 		return fmt.Errorf("%s on node %s: %w", at, at.node, err)
 	}
-	return question.Relay(stream, node, &api.ExecStarted{Process: at.String(), Node: at.node})
+	note := &execNote{leader: leader, by: caller.Name, at: at, command: start.GetCommand()}
+	err = question.Relay(stream, node, &api.ExecStarted{Process: at.String(), Node: at.node}, func(end *api.ExecEnd) {
+		note.write(ctx, endOfExec(end))
+	})
+	note.write(ctx, "the connection was lost, and the command was killed")
+	return err
 }
 
 // String names the process as phos exec takes it.

@@ -85,3 +85,126 @@ func TestCheckExec(t *testing.T) {
 		t.Errorf("no start: %v", err)
 	}
 }
+
+// running submits a launch of ada, and has a node run it. It returns the node's stream.
+func (w *world) running(node string) (id string, agent api.Agents_AttachClient) {
+	w.Helper()
+	w.node(node)
+	agent, _ = w.attach(node)
+	id = w.submit("ada")
+	for {
+		message, err := agent.Recv()
+		if err != nil {
+			w.Fatal(err)
+		}
+		for _, order := range message.GetOrders().GetOrders() {
+			at := order.GetAttempt()
+			report := &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running"}
+			if err := agent.Send(&api.FromAgent{Message: &api.FromAgent_Report{Report: report}}); err != nil {
+				w.Fatal(err)
+			}
+			return id, agent
+		}
+	}
+}
+
+// carries answers the next question for a command with replies, as a node's agent, and returns the
+// stream.
+func (w *world) carries(agent api.Agents_AttachClient, node string, replies ...*api.ExecReply) api.Agents_ExecClient {
+	w.Helper()
+	number := uint64(0)
+	for number == 0 {
+		message, err := agent.Recv()
+		if err != nil {
+			w.Fatal(err)
+		}
+		if message.GetAsk().GetExec() != nil {
+			number = message.GetAsk().GetQuestion()
+		}
+	}
+	carrier, err := w.agents().Exec(w.as(node))
+	if err != nil {
+		w.Fatal(err)
+	}
+	for _, reply := range append([]*api.ExecReply{{Message: &api.ExecReply_Question{Question: number}}}, replies...) {
+		if err := carrier.Send(reply); err != nil {
+			w.Fatal(err)
+		}
+	}
+	return carrier
+}
+
+// execEvents returns the texts of the events about commands.
+func (w *world) execEvents(id string) (texts []string) {
+	w.Helper()
+	stream, err := w.launches().Events(w.as("ada"), &api.EventsRequest{Launch: id})
+	if err != nil {
+		w.Fatal(err)
+	}
+	for {
+		event, err := stream.Recv()
+		if err != nil {
+			return texts
+		}
+		if event.GetKind() == "exec" {
+			texts = append(texts, event.GetText())
+		}
+	}
+}
+
+// TestExecEvent: the events of a launch say which commands were run there, by which user, and how
+// they have ended: before the user knows that.
+func TestExecEvent(t *testing.T) {
+	w := newWorld(t)
+	id, agent := w.running("n1")
+	long := strings.Repeat("ü", 300)
+	for _, test := range []struct {
+		words []string
+		end   *api.ExecEnd
+		want  string
+	}{
+		{[]string{"sh", "-c", "exit 3"}, &api.ExecEnd{Code: 3}, "ada ran sh -c exit 3 in main.0.0 on n1: exit 3"},
+		{[]string{long}, &api.ExecEnd{Signal: 9}, "ada ran " + long[:2*199] + "… in main.0.0 on n1: signal 9"},
+		{[]string{"\xff"}, &api.ExecEnd{Code: 127, Error: "there is none"}, "ada ran \ufffd in main.0.0 on n1: exit 127: there is none"},
+	} {
+		stream := w.exec(id, test.words...)
+		w.carries(agent, "n1", &api.ExecReply{Message: &api.ExecReply_End{End: test.end}})
+		if reply, err := stream.Recv(); err != nil || reply.GetEnd() == nil {
+			t.Fatalf("the end is %v, %v", reply, err)
+		}
+		if texts := w.execEvents(id); len(texts) == 0 || texts[len(texts)-1] != test.want {
+			t.Errorf("the events are %q, want %q", texts, test.want)
+		}
+	}
+	stream := w.exec(id, "cat")
+	carrier := w.carries(agent, "n1", &api.ExecReply{Message: &api.ExecReply_Started{Started: &api.ExecStarted{}}})
+	if reply, err := stream.Recv(); err != nil || reply.GetStarted().GetNode() != "n1" {
+		t.Fatalf("the beginning is %v, %v", reply, err)
+	}
+	if err := carrier.CloseSend(); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stream.Recv(); err == nil {
+		t.Error("the command goes on without its agent")
+	}
+	if texts := w.execEvents(id); len(texts) != 4 || texts[3] != "ada ran cat in main.0.0 on n1: the connection was lost, and the command was killed" {
+		t.Errorf("the events are %q", texts)
+	}
+}
+
+// exec asks for a command beside the process of a launch.
+func (w *world) exec(id string, words ...string) api.Launches_ExecClient {
+	w.Helper()
+	stream, err := w.launches().Exec(w.as("ada"))
+	if err != nil {
+		w.Fatal(err)
+	}
+	start := &api.ExecStart{What: id}
+	for _, word := range words {
+		start.Command = append(start.Command, []byte(word))
+	}
+	if err := stream.Send(&api.ExecRequest{Message: &api.ExecRequest_Start{Start: start}}); err != nil {
+		w.Fatal(err)
+	}
+	return stream
+}

@@ -48,8 +48,11 @@ func (q *Question) Carrier(ctx context.Context) (api.Agents_ExecServer, error) {
 }
 
 // Relay passes messages on between a user and a node, one at a time each way, so that the slower
-// side holds up the faster one. It returns when the command has ended, or a side is gone.
-func (q *Question) Relay(user api.Launches_ExecServer, node api.Agents_ExecServer, begun *api.ExecStarted) error {
+// side holds up the faster one. It returns when the command has ended, or a side is gone. ended is
+// called with the end of the command, before the user has it.
+func (q *Question) Relay(
+	user api.Launches_ExecServer, node api.Agents_ExecServer, begun *api.ExecStarted, ended func(*api.ExecEnd),
+) error {
 	failed := make(chan error, 2)
 	go func() {
 		for {
@@ -69,7 +72,7 @@ func (q *Question) Relay(user api.Launches_ExecServer, node api.Agents_ExecServe
 			}
 		}
 	}()
-	go func() { failed <- q.relayReplies(user, node, begun) }()
+	go func() { failed <- q.relayReplies(user, node, begun, ended) }()
 	select {
 	case err := <-failed:
 		return err
@@ -87,7 +90,9 @@ func (q *Question) lost() error {
 }
 
 // relayReplies passes on what comes from a command, until its end.
-func (q *Question) relayReplies(user api.Launches_ExecServer, node api.Agents_ExecServer, begun *api.ExecStarted) error {
+func (q *Question) relayReplies(
+	user api.Launches_ExecServer, node api.Agents_ExecServer, begun *api.ExecStarted, ended func(*api.ExecEnd),
+) error {
 	for {
 		reply, err := node.Recv()
 		if err != nil {
@@ -95,6 +100,9 @@ func (q *Question) relayReplies(user api.Launches_ExecServer, node api.Agents_Ex
 		}
 		if reply.GetStarted() != nil {
 			reply = &api.ExecReply{Message: &api.ExecReply_Started{Started: begun}}
+		}
+		if reply.GetEnd() != nil {
+			ended(reply.GetEnd())
 		}
 		if err := user.Send(reply); err != nil {
 			return err
