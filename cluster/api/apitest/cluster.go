@@ -17,6 +17,8 @@ type Cluster struct {
 	Owner string
 	Nodes []*api.Node
 	Users []*api.User
+	// Ends is how commands of Exec end; nil: with status 0.
+	Ends *api.ExecEnd
 
 	mu       sync.Mutex // guards all below, and the above while requests are answered
 	changed  chan struct{}
