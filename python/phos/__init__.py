@@ -19,7 +19,9 @@ from .client import Client
 from .errors import (
     AuthenticationError, InvalidLaunchError, NoClusterError, NotFoundError, PhosError, SchedulingError, UnavailableError,
 )
-from .launch import GPU, Event, Exit, Launch, LaunchDetails, LaunchStatus, LogLine, Node, ProcessUsage, Replica, Why
+from .launch import (
+    GPU, Event, Exit, Launch, LaunchDetails, LaunchStatus, Limits, LogLine, Node, ProcessUsage, Quota, Replica, Why,
+)
 from .model import (
     Checkpoint, CreateLaunchRequest, GitRepo, Job, LocalDir, OnReplicaFailureOtherReplicasAreStopped,
     OnReplicaFailureOtherReplicasContinue, Process, QueueingBehaviour, Resources,
@@ -29,8 +31,8 @@ __version__ = "0.1.0"
 
 __all__ = [
     "GPU", "AuthenticationError", "Checkpoint", "Client", "CreateLaunchRequest", "Event", "Exit", "GitRepo",
-    "InvalidLaunchError", "Job", "Launch", "LaunchDetails", "LaunchStatus", "LocalDir", "LogLine", "NoClusterError",
+    "InvalidLaunchError", "Job", "Launch", "LaunchDetails", "LaunchStatus", "Limits", "LocalDir", "LogLine", "NoClusterError",
     "Node", "NotFoundError", "OnReplicaFailureOtherReplicasAreStopped", "OnReplicaFailureOtherReplicasContinue",
-    "PhosError", "Process", "ProcessUsage", "QueueingBehaviour", "Replica", "Resources", "SchedulingError",
+    "PhosError", "Process", "ProcessUsage", "QueueingBehaviour", "Quota", "Replica", "Resources", "SchedulingError",
     "UnavailableError", "Why", "inside",
 ]

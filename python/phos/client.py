@@ -14,8 +14,8 @@ from .connection import PATIENCE, Connection, Endpoints, check_address, find
 from .describe import describe
 from .errors import PhosError, SchedulingError, UnavailableError
 from .launch import (
-    Event, Launch, LaunchDetails, LogLine, Node, ProcessUsage, Why, read_event, read_launch, read_lines, read_node,
-    read_usage,
+    Event, Launch, LaunchDetails, LogLine, Node, ProcessUsage, Quota, Why, read_event, read_launch, read_lines,
+    read_node, read_quota, read_usage,
 )
 from .model import CreateLaunchRequest, LocalDir
 
@@ -183,6 +183,29 @@ class Client:
     def list_nodes(self) -> list[Node]:
         """Returns the nodes of the cluster."""
         return [read_node(each) for each in self._connection.call("Cluster/ListNodes", {})["nodes"]]
+
+    def list_quotas(self) -> list[Quota]:
+        """Returns the quotas and what is used of them: the caller's own, or for an administrator all."""
+        return [read_quota(each) for each in self._connection.call("Cluster/ListQuotas", {})["quotas"]]
+
+    def set_quota(
+        self, account: str, *, gpus: int | None = None, launches: int | None = None, code_bytes: int | None = None
+    ) -> Quota:
+        """Changes the limits of an account that are named, and leaves the others.
+
+        Args:
+            account: the account; empty: the default, for accounts without limits of their own.
+            gpus: at most so many GPUs at once; 0 allows none, -1 has no limit. So are the others.
+            launches: at most so many launches that wait.
+            code_bytes: at most so many bytes of code that the cluster keeps.
+        """
+        given = {"gpus": gpus, "launches": launches, "code_bytes": code_bytes}
+        limits = {name: value for name, value in given.items() if value is not None}
+        return read_quota(self._connection.call("Cluster/SetQuota", {"account": account, "limits": limits}))
+
+    def remove_quota(self, account: str) -> None:
+        """Takes the limits away that an account has of its own; empty: those of the default."""
+        self._connection.call("Cluster/RemoveQuota", {"account": account}, harmless=False)
 
 
 def _base64(content: bytes) -> str:

@@ -206,6 +206,30 @@ class Node:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """The most that launches of an account may use. None: there is no limit."""
+
+    gpus: int | None
+    launches: int | None
+    code_bytes: int | None
+
+
+@dataclass(frozen=True)
+class Quota:
+    """What launches of an account may use, and what they use now.
+
+    ``account`` is empty for the default, which is for accounts without limits of their own.
+    ``limits`` are those that count; ``gpus``, ``launches`` that wait, and ``code_bytes`` are in use.
+    """
+
+    account: str
+    limits: Limits
+    gpus: int
+    launches: int
+    code_bytes: int
+
+
+@dataclass(frozen=True)
 class LaunchDetails:
     """A launch with the description that it was created with, and what its processes have printed."""
 
@@ -280,4 +304,18 @@ def read_node(j: Json) -> Node:
             for g in has["gpus"]
         ),
         launches=tuple(j["launches"]),
+    )
+
+
+def read_quota(j: Json) -> Quota:
+    """Reads a quota."""
+    limits = j["limits"] or {}
+
+    def limit(name: str) -> int | None:
+        value = limits.get(name)
+        return None if value is None or int(value) < 0 else int(value)
+
+    return Quota(
+        account=j["account"], limits=Limits(limit("gpus"), limit("launches"), limit("code_bytes")), gpus=int(j["gpus"]),
+        launches=int(j["launches"]), code_bytes=int(j["code_bytes"]),
     )

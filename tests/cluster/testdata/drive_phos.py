@@ -90,6 +90,26 @@ def fails(client):
     assert (end.status, end.exit_status) == (phos.LaunchStatus.LAUNCH_STATUS_FAILED, 3), end
 
 
-for test in (completes, is_busy, is_wrong, fails):
+def has_quotas(client):
+    """Limits of an account count, and go back to those of the default."""
+    launch = client.create_launch(request("limited", 1, wait=True))
+    account = client.wait(launch.id).launched_by
+    client.set_quota("", launches=50)
+    quota = client.set_quota(account, gpus=1)
+    assert quota == client.set_quota(account, code_bytes=-1), quota
+    assert (quota.account, quota.limits) == (account, phos.Limits(1, 50, None)), quota
+    assert (quota.gpus, quota.launches) == (0, 0) and quota.code_bytes > 0, quota
+    try:
+        client.create_launch(request("too-many", 2, wait=True))
+        raise AssertionError("it was not refused")
+    except phos.PhosError as error:
+        assert "quota" in str(error) + getattr(error, "scheduling_log", ""), error
+    assert {each.account: each.limits.gpus for each in client.list_quotas()} == {"": None, account: 1}, client.list_quotas()
+    client.remove_quota(account)
+    assert {each.limits for each in client.list_quotas()} == {phos.Limits(None, 50, None)}, client.list_quotas()
+    client.remove_quota("")
+
+
+for test in (completes, is_busy, is_wrong, fails, has_quotas):
     test(phos.Client())
     print("ok", test.__name__)
