@@ -13,8 +13,8 @@ import (
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// savingNode returns a node with a phosd and an agent.
-func savingNode(t *testing.T) (*node, *harness.Daemon) {
+// nodeWithPhosd returns a node with a phosd and an agent.
+func nodeWithPhosd(t *testing.T) (*node, *harness.Daemon) {
 	t.Helper()
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
@@ -66,7 +66,7 @@ func (s *stage) steps(attempt *api.Attempt) (first, last int) {
 // TestSaved: an ordered save ends the attempt with an image, and the next attempt goes on from
 // there.
 func TestSaved(t *testing.T) {
-	n, _ := savingNode(t)
+	n, _ := nodeWithPhosd(t)
 	on := filepath.Join(t.TempDir(), "on")
 	s := n.attached().welcome(1, hour, hour)
 	order := n.counting("a", on)
@@ -107,7 +107,7 @@ func TestSaved(t *testing.T) {
 // TestNotSaved: a save that fails is reported once, and the attempt runs on. A later order tries
 // again.
 func TestNotSaved(t *testing.T) {
-	n, d := savingNode(t)
+	n, d := nodeWithPhosd(t)
 	s := n.attached().welcome(1, hour, hour)
 	order := n.counting("a", "/none")
 	s.order(&api.Orders{Epoch: 1, Orders: []*api.Order{order}})
@@ -148,7 +148,7 @@ func TestNotSaved(t *testing.T) {
 // TestSavedTogether: two attempts that are to be saved at once are, one after the other. A stop
 // gives up a save that has not been made.
 func TestSavedTogether(t *testing.T) {
-	n, d := savingNode(t)
+	n, d := nodeWithPhosd(t)
 	d.NeedGPUs(t, 1)
 	s := n.attached().welcome(1, hour, hour)
 	orders := []*api.Order{n.counting("a", "/none"), n.counting("b", "/none"), n.counting("c", "/none")}
