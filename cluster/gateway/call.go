@@ -1,6 +1,7 @@
 package gateway
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -32,14 +33,15 @@ var served = map[string]protoreflect.ServiceDescriptor{
 var errNoMethod = status.Error(codes.Unimplemented, "there is no such request: want POST /v1/Launches/METHOD, "+
 	"/v1/Cluster/METHOD or /v1/code")
 
-// find returns a method; only those are offered whose requests are one message.
+// find returns a method. Those are not offered that take a stream and have one reply: code has a
+// path of its own.
 func find(service, method string) (protoreflect.MethodDescriptor, error) {
 	s := served[service]
 	if s == nil {
 		return nil, errNoMethod
 	}
 	m := s.Methods().ByName(protoreflect.Name(method))
-	if m == nil || m.IsStreamingClient() {
+	if m == nil || m.IsStreamingClient() && !m.IsStreamingServer() {
 		return nil, errNoMethod
 	}
 	return m, nil
@@ -52,7 +54,7 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 		writeFault(w, err)
 		return
 	}
-	request, err := readRequest(w, r, method.Input())
+	requests, err := readRequests(w, r, method)
 	if err != nil {
 		writeFault(w, err)
 		return
@@ -65,9 +67,9 @@ func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	defer conn.Close()
 	c := &exchange{w: w, conn: conn, method: method, path: "/" + string(method.Parent().FullName()) + "/" + string(method.Name())}
 	if method.IsStreamingServer() {
-		c.stream(withToken(r), request)
+		c.stream(withToken(r), requests)
 	} else {
-		c.once(withToken(r), request)
+		c.once(withToken(r), requests[0])
 	}
 }
 
@@ -80,8 +82,11 @@ func withToken(r *http.Request) context.Context {
 	return ctx
 }
 
-// readRequest reads a message. Only JSON is read, which no form of a web page can send.
-func readRequest(w http.ResponseWriter, r *http.Request, kind protoreflect.MessageDescriptor) (proto.Message, error) {
+// readRequests reads a message, or of a method that takes a stream one of each line. Only JSON is
+// read, which no form of a web page can send.
+func readRequests(
+	w http.ResponseWriter, r *http.Request, of protoreflect.MethodDescriptor,
+) (all []proto.Message, err error) {
 	if media, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || media != "application/json" {
 		return nil, api.Invalid("the request has no JSON: want Content-Type: application/json")
 	}
@@ -92,14 +97,21 @@ func readRequest(w http.ResponseWriter, r *http.Request, kind protoreflect.Messa
 	if err != nil {
 		return nil, err
 	}
-	message, err := newMessage(kind)
-	if err != nil {
-		return nil, err
+	texts := [][]byte{text}
+	if of.IsStreamingClient() {
+		texts = bytes.Split(bytes.TrimSuffix(text, []byte("\n")), []byte("\n"))
 	}
-	if err := protojson.Unmarshal(text, message); err != nil {
-		return nil, api.Invalid("the request is no " + string(kind.Name()) + ": " + err.Error())
+	for _, each := range texts {
+		message, err := newMessage(of.Input())
+		if err != nil {
+			return nil, err
+		}
+		if err := protojson.Unmarshal(each, message); err != nil {
+			return nil, api.Invalid("the request is no " + string(of.Input().Name()) + ": " + err.Error())
+		}
+		all = append(all, message)
 	}
-	return message, nil
+	return all, nil
 }
 
 // newMessage returns an empty message of a kind.
@@ -137,10 +149,16 @@ func (c *exchange) once(ctx context.Context, request proto.Message) {
 }
 
 // stream makes a request with any number of replies.
-func (c *exchange) stream(ctx context.Context, request proto.Message) {
-	replies, err := c.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, c.path)
-	if err == nil {
-		err = errors.Join(replies.SendMsg(request), replies.CloseSend())
+func (c *exchange) stream(ctx context.Context, requests []proto.Message) {
+	kind := &grpc.StreamDesc{ServerStreams: true, ClientStreams: c.method.IsStreamingClient()}
+	replies, err := c.conn.NewStream(ctx, kind, c.path)
+	for _, each := range requests {
+		if err == nil {
+			err = replies.SendMsg(each)
+		}
+	}
+	if err == nil || errors.Is(err, io.EOF) { // of io.EOF, the answer says why
+		err = replies.CloseSend()
 	}
 	for err == nil {
 		var reply proto.Message

@@ -3,6 +3,7 @@
 //
 //	POST /v1/Launches/List        the request as JSON; the answer is the reply as JSON
 //	POST /v1/Launches/Logs        of a stream, one line of JSON for each reply
+//	POST /v1/Launches/Exec        as many lines of JSON as there are messages of the client
 //	POST /v1/code                 a zip file; the answer is the CodeRef of what it holds
 //
 // It stands beside gRPC on the same addresses: gRPC speaks HTTP/2 there (Split). A request is made

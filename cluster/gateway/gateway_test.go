@@ -174,6 +174,27 @@ func TestStream(t *testing.T) {
 	}
 }
 
+// TestExec: of a method that takes a stream, each line is a message.
+func TestExec(t *testing.T) {
+	w := newWorld(t)
+	w.cluster.Add(&api.Launch{Name: "digits"})
+	w.cluster.Ends = &api.ExecEnd{Code: 3}
+	const start = `{"start": {"what": "digits", "command": ["ZWNobw==", "YQ=="]}}`
+	response, text := w.post("/v1/Launches/Exec", "application/json", start+"\n"+`{"input_ended": true}`+"\n")
+	if lines := strings.Split(text, "\n"); response.StatusCode != http.StatusOK || len(lines) != 4 ||
+		!strings.Contains(lines[1], "ZWNobyBhCg==") || !strings.Contains(lines[2], "3") {
+		t.Errorf("%s: %s", response.Status, text)
+	}
+	for body, says := range map[string]string{
+		start + "\n{": "the request is no ExecRequest", "": "the request is no ExecRequest",
+		`{"start": {"what": "none"}}`: "no such launch",
+	} {
+		if response, text := w.post("/v1/Launches/Exec", "application/json", body); response.StatusCode == http.StatusOK || !strings.Contains(text, says) {
+			t.Errorf("%q: %s: %s", body, response.Status, text)
+		}
+	}
+}
+
 // TestCode: the content of a zip file is kept, and has the same name when it comes again.
 func TestCode(t *testing.T) {
 	w := newWorld(t)

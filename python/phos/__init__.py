@@ -20,7 +20,8 @@ from .errors import (
     AuthenticationError, InvalidLaunchError, NoClusterError, NotFoundError, PhosError, SchedulingError, UnavailableError,
 )
 from .launch import (
-    GPU, Event, Exit, Launch, LaunchDetails, LaunchStatus, Limits, LogLine, Node, ProcessUsage, Quota, Replica, Why,
+    GPU, Event, ExecResult, Exit, Launch, LaunchDetails, LaunchStatus, Limits, LogLine, Node, ProcessUsage, Quota,
+    Replica, Why,
 )
 from .model import (
     Checkpoint, CreateLaunchRequest, GitRepo, Job, LocalDir, OnReplicaFailureOtherReplicasAreStopped,
@@ -30,9 +31,9 @@ from .model import (
 __version__ = "0.1.0"
 
 __all__ = [
-    "GPU", "AuthenticationError", "Checkpoint", "Client", "CreateLaunchRequest", "Event", "Exit", "GitRepo",
-    "InvalidLaunchError", "Job", "Launch", "LaunchDetails", "LaunchStatus", "Limits", "LocalDir", "LogLine", "NoClusterError",
-    "Node", "NotFoundError", "OnReplicaFailureOtherReplicasAreStopped", "OnReplicaFailureOtherReplicasContinue",
-    "PhosError", "Process", "ProcessUsage", "QueueingBehaviour", "Quota", "Replica", "Resources", "SchedulingError",
-    "UnavailableError", "Why", "inside",
+    "GPU", "AuthenticationError", "Checkpoint", "Client", "CreateLaunchRequest", "Event", "ExecResult", "Exit",
+    "GitRepo", "InvalidLaunchError", "Job", "Launch", "LaunchDetails", "LaunchStatus", "Limits", "LocalDir",
+    "LogLine", "NoClusterError", "Node", "NotFoundError", "OnReplicaFailureOtherReplicasAreStopped",
+    "OnReplicaFailureOtherReplicasContinue", "PhosError", "Process", "ProcessUsage", "QueueingBehaviour", "Quota",
+    "Replica", "Resources", "SchedulingError", "UnavailableError", "Why", "inside",
 ]

@@ -7,20 +7,24 @@ import inspect
 import json
 import os
 import secrets
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from .code import pack
 from .connection import PATIENCE, Connection, Endpoints, check_address, find
 from .describe import describe
 from .errors import PhosError, SchedulingError, UnavailableError
 from .launch import (
-    Event, Launch, LaunchDetails, LogLine, Node, ProcessUsage, Quota, Why, read_event, read_launch, read_lines,
-    read_node, read_quota, read_usage,
+    Event, ExecResult, Launch, LaunchDetails, LogLine, Node, ProcessUsage, Quota, Why, read_event, read_launch,
+    read_lines, read_node, read_quota, read_usage,
 )
 from .model import CreateLaunchRequest, LocalDir
 
 # How the reason begins of a launch that was refused because the cluster was busy.
 _NO_ROOM = "no room: "
+
+# The most input of a command, and the most of one message.
+_MAX_INPUT = 256 << 10
+_PART = 32 << 10
 
 # The most of a calling script that is kept.
 _MAX_SCRIPT = 256 << 10
@@ -177,6 +181,36 @@ class Client:
     def usage(self, what: str | int = "") -> list[ProcessUsage]:
         """Returns what processes that run use now: of a launch, of some of its processes, or of all launches."""
         return [read_usage(each) for each in self._connection.call("Launches/Usage", {"what": str(what)})["processes"]]
+
+    def exec(self, what: str | int, command: Sequence[str], *, input: bytes = b"") -> ExecResult:
+        """Runs a command beside a process of a launch, without a shell, and returns how it has ended.
+
+        It is killed when the process ends, and when the connection to the cluster does.
+
+        Args:
+            what: a launch with one process, or one of its processes: ``ID/job.replica.process``.
+            command: the program with its arguments.
+            input: what the command reads; at most 256 KiB.
+
+        Raises:
+            InvalidLaunchError: ``what`` means several processes; the text names them.
+        """
+        if len(input) > _MAX_INPUT:
+            raise ValueError(f"the input has {len(input)} bytes: at most {_MAX_INPUT} can be sent")
+        self.get_launch(str(what).partition("/")[0])  # finds the leader: a command is not run again
+        words = [_base64(os.fsencode(word)) for word in command]
+        requests: list[dict] = [{"start": {"what": str(what), "command": words}}]
+        requests += [{"input": _base64(input[at:at + _PART])} for at in range(0, len(input), _PART)]
+        printed: dict[str, list[bytes]] = {"output": [], "error_output": []}
+        for reply in self._connection.stream("Launches/Exec", *requests, {"input_ended": True}, harmless=False):
+            for name, parts in printed.items():
+                if name in reply:
+                    parts.append(base64.b64decode(reply[name]))
+            if "end" in reply:
+                end = reply["end"]
+                status = 128 + end["signal"] if end["signal"] else end["code"]
+                return ExecResult(status, b"".join(printed["output"]), b"".join(printed["error_output"]), end["error"])
+        raise UnavailableError("the cluster has ended the stream; the command was killed, if it ran", "UNAVAILABLE")
 
     # ---- the cluster
 

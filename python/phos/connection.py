@@ -156,10 +156,11 @@ class Connection:
         self.call("Launches/FindCode", {})  # so that nothing is sent to a cluster that does not know the caller
         return self._seek(lambda address: self._once(address, "/v1/code", content, "application/zip"), True)
 
-    def stream(self, method: str, request: Json) -> Iterator[Json]:
-        """Makes a request with any number of replies. Until the first one, a leader is looked for."""
-        body = json.dumps(request).encode()
-        connection, response = self._seek(lambda address: self._open(address, f"/v1/{method}", body, None), True)
+    def stream(self, method: str, *requests: Json, harmless: bool = True) -> Iterator[Json]:
+        """Makes a request with any number of replies. Until the first one, a leader is looked for. One that may
+        have been carried out is repeated only if that is harmless."""
+        body = b"\n".join(json.dumps(each).encode() for each in requests)
+        connection, response = self._seek(lambda address: self._open(address, f"/v1/{method}", body, None), harmless)
         try:
             while line := response.readline():
                 reply = json.loads(line)

@@ -206,6 +206,21 @@ class Node:
 
 
 @dataclass(frozen=True)
+class ExecResult:
+    """What a command beside a process has printed, and how it has ended.
+
+    ``exit_status`` is as a shell has it: 128 and the number of the signal that ended the command, 127
+    if there is no such program, 126 if it cannot be executed. ``error`` says why it was not started,
+    or was killed; it is empty otherwise.
+    """
+
+    exit_status: int
+    output: bytes
+    error_output: bytes
+    error: str
+
+
+@dataclass(frozen=True)
 class Limits:
     """The most that launches of an account may use. None: there is no limit."""
 

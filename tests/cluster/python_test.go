@@ -52,7 +52,7 @@ func TestPythonPackage(t *testing.T) {
 	harness.Need(t, "python", err)
 	s := newSite(t, 1, 2, a100)
 	said := s.python(python, "drive_phos.py", "PYTHONPATH="+harness.Path("python"))
-	s.passes(said, "completes", "is_busy", "is_wrong", "fails", "has_quotas")
+	s.passes(said, "completes", "is_busy", "is_wrong", "fails", "has_quotas", "executes")
 }
 
 // TestClusterfudgeClient drives a cluster by the public client of Clusterfudge, unchanged.

@@ -104,12 +104,36 @@ def has_quotas(client):
         raise AssertionError("it was not refused")
     except phos.PhosError as error:
         assert "quota" in str(error) + getattr(error, "scheduling_log", ""), error
-    assert {each.account: each.limits.gpus for each in client.list_quotas()} == {"": None, account: 1}, client.list_quotas()
+    assert {each.account: each.limits.gpus for each in client.list_quotas()} == {"": None, account: 1}
     client.remove_quota(account)
-    assert {each.limits for each in client.list_quotas()} == {phos.Limits(None, 50, None)}, client.list_quotas()
+    assert {each.limits for each in client.list_quotas()} == {phos.Limits(None, 50, None)}
     client.remove_quota("")
 
 
-for test in (completes, is_busy, is_wrong, fails, has_quotas):
+def executes(client):
+    """A command runs beside a process, with its input, and ends as it does."""
+    launch = client.create_launch(request("beside", 1, wait=True, command=["/bin/sleep", "1000"]))
+    for each in client.watch(launch.id):
+        if each.replicas[0].phase == "running":
+            break
+    data = bytes(range(256)) * 1024
+    done = client.exec(launch.id, ["/bin/sh", "-c", "cat; echo wrong >&2; exit 7"], input=data)
+    assert done == phos.ExecResult(7, data, b"wrong\n", ""), (done.exit_status, len(done.output), done.error)
+    assert client.exec(f"{launch.id}/train.0.0", ["sh", "-c", "kill -9 $$"]).exit_status == 128 + 9
+    none = client.exec(launch.id, ["no-such-program"])
+    assert none.exit_status == 127 and "no-such-program" in none.error, none
+    for what, kind in (("l-none", phos.NotFoundError), (f"{launch.id}/other", phos.PhosError)):
+        try:
+            client.exec(what, ["true"])
+            raise AssertionError("it was run")
+        except kind:
+            pass
+    told = [event.text for event in client.events(launch.id) if event.kind == "exec"]
+    assert len(told) == 3 and told[0].endswith(": exit 7"), told
+    client.stop_launch(launch.id)
+    client.wait(launch.id)
+
+
+for test in (completes, is_busy, is_wrong, fails, has_quotas, executes):
     test(phos.Client())
     print("ok", test.__name__)
