@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"reflect"
 	"strings"
 	"syscall"
 	"testing"
@@ -207,7 +208,7 @@ func (p *program) restore(order RestoreOrder) *exec.Cmd {
 	if err != nil {
 		p.Fatal(err)
 	}
-	if parsed, found := ParseRestore(words); !found || parsed != order {
+	if parsed, found := ParseRestore(words); !found || !reflect.DeepEqual(parsed, order) {
 		p.Errorf("the order is read as %+v, %v", parsed, found)
 	}
 	command := exec.Command(words[0], words[1:]...)
