@@ -2,9 +2,9 @@ package agent
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
-	"strconv"
 	"strings"
 	"time"
 
@@ -17,8 +17,8 @@ import (
 // statusTime is how long phosd may take to say what it serves.
 const statusTime = 2 * time.Second
 
-// foreignVariable names a file with the indices of GPUs that count as used by others: a made-up
-// source for tests.
+// foreignVariable names a file with processes that count as foreign, because the software GPU has
+// none: a line "GPU PID BYTES" for each. It is for tests.
 const foreignVariable = "PHOS_TEST_FOREIGN_GPUS"
 
 // Inventory implements Host.
@@ -65,33 +65,40 @@ func (a *Agent) askPhosd(ctx context.Context) (*api.StatusReply, error) {
 	return status, api.FromStatus(err)
 }
 
-// gpusOf returns the GPUs that phosd serves. A GPU that others use besides phos is foreign.
+// gpusOf returns the GPUs that phosd serves, with the processes outside phos that compute on them.
+// Those that only draw, as a desktop does, leave the GPU to launches.
 func gpusOf(status *api.StatusReply) (gpus []*clusterapi.GPU) {
 	made := madeUpForeign()
 	for _, g := range status.GetGpus() {
 		gpu := &clusterapi.GPU{
 			Index: g.GetIndex(), Name: g.GetName(), Uuid: g.GetUuid(), MemoryBytes: g.GetMemoryBytes(),
 			Bad: g.GetHardware().GetLost(), Software: strings.HasPrefix(status.GetDaemon().GetGpus(), "soft"),
-			Foreign: uint32(len(g.GetHardware().GetForeign())),
 		}
-		if made[g.GetIndex()] {
-			gpu.Foreign++
+		for _, p := range append(g.GetHardware().GetForeign(), made[g.GetIndex()]...) {
+			if !p.GetGraphics() {
+				gpu.ForeignProcesses = append(gpu.ForeignProcesses, &clusterapi.ForeignProcess{
+					Pid: p.GetPid(), User: p.GetUser(), UsedBytes: p.UsedBytes,
+				})
+			}
 		}
+		gpu.Foreign = uint32(len(gpu.GetForeignProcesses()))
 		gpus = append(gpus, gpu)
 	}
 	return gpus
 }
 
 // madeUpForeign reads the file that foreignVariable names.
-func madeUpForeign() map[uint32]bool {
+func madeUpForeign() map[uint32][]*api.ForeignProcess {
 	text, err := os.ReadFile(os.Getenv(foreignVariable))
 	if err != nil {
 		return nil
 	}
-	found := map[uint32]bool{}
-	for word := range strings.FieldsSeq(string(text)) {
-		if index, err := strconv.ParseUint(word, 10, 32); err == nil {
-			found[uint32(index)] = true
+	found := map[uint32][]*api.ForeignProcess{}
+	for line := range strings.Lines(string(text)) {
+		var gpu, pid uint32
+		var bytes uint64
+		if _, err := fmt.Sscan(line, &gpu, &pid, &bytes); err == nil {
+			found[gpu] = append(found[gpu], &api.ForeignProcess{Pid: pid, UsedBytes: &bytes})
 		}
 	}
 	return found

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/why"
@@ -63,7 +64,7 @@ func ignoreUnknown(err error) error {
 }
 
 // blockers says, in one sentence for each, why nodes cannot take a part of a launch now, besides
-// GPUs that are taken.
+// GPUs that launches have.
 func (l *Leader) blockers(p *part) (reasons []string) {
 	if p.tooLarge {
 		waits := "; it waits for more"
@@ -73,10 +74,13 @@ func (l *Leader) blockers(p *part) (reasons []string) {
 		reasons = append(reasons, "all nodes together are too small for it"+waits+": the cluster has "+l.has())
 	}
 	want := p.need()
-	counts := map[string]int{}
-	for _, n := range l.nodes {
+	counts, foreign := map[string]int{}, []string(nil)
+	for _, name := range slices.Sorted(maps.Keys(l.nodes)) {
+		n := l.nodes[name]
 		if reason := l.blocker(n, &want); reason != "" {
 			counts[reason]++
+		} else {
+			foreign = append(foreign, n.foreignUse(&want)...)
 		}
 	}
 	for _, reason := range slices.Sorted(maps.Keys(counts)) {
@@ -84,6 +88,24 @@ func (l *Leader) blockers(p *part) (reasons []string) {
 	}
 	if len(l.nodes) == 0 {
 		reasons = append(reasons, "no node has joined")
+	}
+	if more := len(foreign) - maxForeignReasons; more > 0 {
+		foreign = append(foreign[:maxForeignReasons], fmt.Sprintf("%d more GPUs are used by processes outside phos", more))
+	}
+	return append(reasons, foreign...)
+}
+
+// maxForeignReasons is how many GPUs an explanation names because something foreign uses them.
+const maxForeignReasons = 5
+
+// foreignUse names the GPUs of a node that a part cannot have because something foreign uses them.
+func (n *node) foreignUse(want *fit.Need) (reasons []string) {
+	for _, g := range n.Inventory.GPUs {
+		takes := func(r fit.Replica) bool { return r.GPUs > 0 && r.Takes(g.Name, g.MemoryBytes) }
+		if g.Foreign > 0 && slices.ContainsFunc(want.Replicas, takes) {
+			use := &api.GPU{Foreign: uint32(g.Foreign), ForeignProcesses: n.foreign[g.Index]}
+			reasons = append(reasons, fmt.Sprintf("GPU %d of node %s: %s", g.Index, n.Name, messages.ForeignUse(use)))
+		}
 	}
 	return reasons
 }

@@ -5,12 +5,13 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/scheduler"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // inventory notes what an agent says that its node has.
 func (l *Leader) inventory(n *node, said *api.Inventory) {
-	n.reported = inventoryOf(said)
+	n.reported, n.foreign = inventoryOf(said), foreignOf(said)
 	l.takeInventory(n)
 }
 
@@ -32,10 +33,15 @@ func (l *Leader) takeInventory(n *node) {
 	if n.waiting {
 		l.log.Warn("node's GPUs have changed while launches run there", "node", n.Name)
 	}
+	same := onlyForeignDiffers(n.Inventory, next)
 	n.Inventory = next
 	l.changedNodes[n] = struct{}{}
 	l.factsChanged(n)
-	if n.open { // the schedulers look at a node's GPUs when it opens
+	switch {
+	case !n.open:
+	case same:
+		l.queues[0].tellForeign(n)
+	default: // the schedulers look at a node's GPUs when it opens
 		l.setOpen(n, false)
 		l.lookAtLease(n)
 	}
@@ -94,4 +100,53 @@ func sameGPUs(a, b []record.GPU) bool {
 // sameGPU reports whether two descriptions are of one device.
 func sameGPU(a, b record.GPU) bool {
 	return a.Index == b.Index && a.Name == b.Name && a.UUID == b.UUID && a.MemoryBytes == b.MemoryBytes
+}
+
+// foreignOf returns the processes outside phos that use GPUs of a node, by the GPU's index. They
+// are not kept in the store: each agent says them to each leader.
+func foreignOf(said *api.Inventory) map[int][]*api.ForeignProcess {
+	found := map[int][]*api.ForeignProcess{}
+	for _, g := range said.GetGpus() {
+		if g.GetForeign() > 0 {
+			found[int(g.GetIndex())] = g.GetForeignProcesses()
+		}
+	}
+	return found
+}
+
+// onlyForeignDiffers reports whether two inventories are the same but for foreign use.
+func onlyForeignDiffers(a, b record.Inventory) bool {
+	a.GPUs, b.GPUs = withoutForeign(a.GPUs), withoutForeign(b.GPUs)
+	return a.Equal(b)
+}
+
+// withoutForeign returns GPUs as if nothing foreign used them.
+func withoutForeign(gpus []record.GPU) []record.GPU {
+	bare := slices.Clone(gpus)
+	for i := range bare {
+		bare[i].Foreign = 0
+	}
+	return bare
+}
+
+// tellForeign tells the scheduler which GPUs of an open node count as taken, as processes outside
+// phos use them, and which no longer do.
+func (q *queue) tellForeign(n *node) {
+	var now uint64
+	for i := range n.Inventory.GPUs[:min(len(n.Inventory.GPUs), scheduler.MaxGPUsPerNode)] {
+		bit := uint64(1) << i
+		occupied := n.Inventory.GPUs[i].Foreign > 0
+		if occupied {
+			now |= bit
+		}
+		if occupied == (n.occupied&bit != 0) {
+			continue
+		}
+		kind := scheduler.Vacated
+		if occupied {
+			kind = scheduler.Occupied
+		}
+		q.mail.Post(scheduler.Event{Kind: kind, Node: n.id, GPU: int32(i)})
+	}
+	n.occupied = now
 }

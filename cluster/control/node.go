@@ -36,6 +36,10 @@ type node struct {
 	// before nothing runs there.
 	reported record.Inventory
 	waiting  bool
+	// foreign are the processes outside phos on its GPUs, by index. occupied has a bit for each GPU
+	// that the scheduler counts as taken by them.
+	foreign  map[int][]*api.ForeignProcess
+	occupied uint64
 	// adopted counts the places that were numbered at a takeover.
 	adopted int32
 }
@@ -210,6 +214,8 @@ type NodeNow struct {
 	Users    map[int]string
 	// Millicpus and Memory are what their replicas there have asked for.
 	Millicpus, Memory uint64
+	// Foreign are the processes outside phos on its GPUs, by the index of the GPU. They do not change.
+	Foreign map[int][]*api.ForeignProcess
 }
 
 // Nodes returns the nodes by name.
@@ -240,7 +246,7 @@ func (l *Leader) node(name string) (*node, error) {
 // now returns what the leader knows of a node.
 func (l *Leader) now(n *node) NodeNow {
 	known := NodeNow{
-		Node: &n.Node, State: string(l.state(n)), Seen: l.seen(n), Users: map[int]string{},
+		Node: &n.Node, State: string(l.state(n)), Seen: l.seen(n), Users: map[int]string{}, Foreign: n.foreign,
 	}
 	for _, r := range n.live {
 		known.Millicpus += r.need.Millicpus

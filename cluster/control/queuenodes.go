@@ -70,6 +70,10 @@ func (q *queue) nodeOpen(n *node, open bool) {
 		event.Machine = &machine
 	}
 	q.mail.Post(event)
+	if q.gpus {
+		n.occupied &= 1<<len(n.Inventory.GPUs) - 1 // it may have fewer GPUs now
+		q.tellForeign(n)
+	}
 	q.grown = true
 }
 
@@ -82,6 +86,7 @@ func (q *queue) nodeLost(n *node) {
 		}
 	}
 	q.mail.Post(scheduler.Event{Kind: scheduler.NodeDown, Node: n.id})
+	n.occupied = 0 // the scheduler forgets it
 }
 
 // resume tells the schedulers of a launch that an earlier leader has left: what runs keeps its

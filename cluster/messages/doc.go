@@ -1,5 +1,5 @@
 // Package messages has what several programs of a cluster do with messages of cluster/api: exits
-// and numbers are converted, and code is sent and received.
+// and numbers are converted, code is sent and received, foreign use of GPUs is put in words.
 //
 // Read exits.go.
 package messages

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // node is a node for the page.
@@ -146,7 +147,8 @@ func nodeOf(n *api.Node, names map[string]*api.Launch) node {
 // gpuOf converts a GPU. A launch that the caller may not see has no name here.
 func gpuOf(n *api.Node, g *api.GPU, holder *api.Launch) gpu {
 	v := gpu{
-		Index: g.GetIndex(), Model: plain(g.GetName()), State: gpuState(n, g), Reason: plain(g.GetBad()),
+		Index: g.GetIndex(), Model: plain(g.GetName()), State: gpuState(n, g),
+		Reason: plain(cmp.Or(g.GetBad(), messages.ForeignUse(g))),
 		Memory: g.GetMemoryBytes(),
 	}
 	if holder != nil {

@@ -247,7 +247,9 @@ func (s *site) nodes(llama, whisper, starting string) {
 		}
 		s.cluster.Change(func() { s.cluster.Nodes = append(s.cluster.Nodes, n) })
 	}
+	held := uint64(4 * gib)
 	s.cluster.Nodes[3].Inventory.Gpus[6].Foreign = 1
+	s.cluster.Nodes[3].Inventory.Gpus[6].ForeignProcesses = []*api.ForeignProcess{{Pid: 123, User: "eve", UsedBytes: &held}}
 	s.cluster.Nodes[3].Inventory.Gpus[7].Foreign = 2
 	s.cluster.Nodes[1].Inventory.Gpus[7].Bad = "Xid 79: it has fallen off the bus"
 }

@@ -2,6 +2,7 @@ package page
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -277,4 +278,17 @@ func TestMany(t *testing.T) {
 		t.Errorf("the page has %d elements", elements)
 	}
 	tab.Quiet()
+}
+
+// TestForeignUse: a GPU that something foreign uses says what uses it.
+func TestForeignUse(t *testing.T) {
+	s := newSite(t)
+	s.populate()
+	tab := s.open(1280, "nodes")
+	want := "GPU 6: NVIDIA H100 80GB HBM3, in use by others, used by 1 process outside phos (pid 123 of eve, 4 GiB)"
+	var labels []string
+	tab.Eval("[...document.querySelectorAll('.cells .gpu-foreign')].map((e) => e.getAttribute('aria-label'))", &labels)
+	if !slices.Contains(labels, want) {
+		t.Errorf("the labels are %q, want %q among them", labels, want)
+	}
 }

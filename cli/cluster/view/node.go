@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/messages"
 )
 
 // NodeTable prints a row for each node.
@@ -105,7 +106,7 @@ func gpuState(g *api.GPU) string {
 	case g.GetLaunch() != "":
 		return humanize.Printable(g.GetLaunch())
 	case g.GetForeign() > 0:
-		return "used outside of the cluster by " + humanize.Count(int(g.GetForeign()), "process", "processes")
+		return humanize.Printable(messages.ForeignUse(g))
 	}
 	return "free"
 }

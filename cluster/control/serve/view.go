@@ -183,6 +183,7 @@ func nodeView(n control.NodeNow) *api.Node {
 		v.Inventory.Gpus = append(v.Inventory.Gpus, &api.GPU{
 			Index: uint32(g.Index), Name: g.Name, Uuid: g.UUID, MemoryBytes: g.MemoryBytes,
 			Foreign: uint32(g.Foreign), Bad: g.Bad, Software: g.Software, Launch: n.Users[g.Index],
+			ForeignProcesses: n.Foreign[g.Index],
 		})
 	}
 	return v
