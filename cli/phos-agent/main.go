@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/agent/localapi"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
@@ -31,7 +32,7 @@ Flags:
 // options are the flags.
 type options struct {
 	stateDir, node, address, phosd string
-	metrics                        string
+	metrics, socket                string
 	allowRoot                      bool
 	readyFD                        int
 	logLevel                       slog.Level
@@ -50,6 +51,8 @@ func parse(arguments []string) (o options, rest []string, err error) {
 	flags.StringVar(&o.phosd, "phosd", "", "`PATH` of phosd's socket")
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:9412",
 		"loopback `ADDRESS` or unix:/PATH that serves numbers to Prometheus; empty: none")
+	flags.StringVar(&o.socket, "socket", localapi.Socket,
+		"`PATH` where programs of launches ask for the members of their launch; empty: nowhere")
 	flags.BoolVar(&o.allowRoot, "allow-root", false, "let launches run as root, if the cluster allows it too")
 	flags.IntVar(&o.readyFD, "ready-fd", 0, "`DESCRIPTOR` that gets a line when the agent runs")
 	flags.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")

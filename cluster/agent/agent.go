@@ -2,12 +2,14 @@ package agent
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
 	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/localapi"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/metrics"
@@ -25,6 +27,8 @@ type Config struct {
 	// driver.
 	Phosd       string
 	Environment []string
+	// Socket is where the processes of launches ask the agent about their launch; empty: nowhere.
+	Socket string
 	// AllowRoot lets launches run as root.
 	AllowRoot bool
 	Version   string
@@ -36,6 +40,8 @@ type Agent struct {
 	boot     string
 	attempts *attempts
 	code     *codeCache
+	// generations are those of the node's launches.
+	generations *localapi.Generations
 	program  *trunk.Program
 	// cgroups is the cgroup in which those of attempts are.
 	cgroups string
@@ -45,9 +51,10 @@ type Agent struct {
 	sent sync.Map
 
 	mu       sync.Mutex
-	deadline time.Duration // what supervisors of new attempts start with
-	gpus     []*api.GPU    // as phosd has said last
-	renewed  time.Time     // when the lease was renewed last
+	deadline time.Duration    // what supervisors of new attempts start with
+	gpus     []*api.GPU       // as phosd has said last
+	renewed  time.Time        // when the lease was renewed last
+	leader   api.AgentsClient // nil: none leads the node
 }
 
 // New returns the agent of a node, with what an earlier one has left.
@@ -56,7 +63,10 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	if err != nil {
 		return nil, err
 	}
-	a := &Agent{config: config, boot: boot, cgroups: "phos-launches", turn: make(chan struct{}, 1)}
+	a := &Agent{
+		config: config, boot: boot, cgroups: "phos-launches", turn: make(chan struct{}, 1),
+		generations: localapi.NewGenerations(),
+	}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)
@@ -75,6 +85,13 @@ func (a *Agent) path(names ...string) string {
 // Run serves the cluster until the context ends. Processes go on.
 func (a *Agent) Run(ctx context.Context) error {
 	go a.attempts.retain(ctx)
+	if a.config.Socket != "" {
+		server, err := localapi.Listen(a.config.Socket, a, a.config.Log)
+		if err != nil {
+			return err
+		}
+		go server.Serve(ctx)
+	}
 	return NewLink(a.config.Contact, a).Run(ctx)
 }
 
@@ -135,4 +152,51 @@ func (a *Agent) noteRenewal() {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.renewed = time.Now()
+}
+
+// Attached implements Host: the ends of logs are sent, and programs may ask about their launches.
+func (a *Agent) Attached(ctx context.Context, client api.AgentsClient) {
+	a.replaceLeader(nil, client)
+	context.AfterFunc(ctx, func() { a.replaceLeader(client, nil) })
+	go a.sendEnds(ctx, client)
+}
+
+// replaceLeader notes by what the leader is asked, unless that is another one by now than was; nil
+// is any.
+func (a *Agent) replaceLeader(was, client api.AgentsClient) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if was == nil || a.leader == was {
+		a.leader = client
+	}
+}
+
+// errNoLeader is what programs are told while no controller leads the node.
+var errNoLeader = errors.New("no controller leads this node now: ask again")
+
+// Members implements localapi.Launches.
+func (a *Agent) Members(ctx context.Context, id string) (*api.MembersReply, error) {
+	a.mu.Lock()
+	leader := a.leader
+	a.mu.Unlock()
+	if leader == nil {
+		return nil, errNoLeader
+	}
+	reply, err := leader.Members(ctx, &api.MembersRequest{Launch: id})
+	return reply, api.FromStatus(err)
+}
+
+// Await implements localapi.Launches.
+func (a *Agent) Await(ctx context.Context, id string, above uint32) {
+	a.generations.Await(ctx, id, above)
+}
+
+// HasProcesses implements localapi.Launches.
+func (a *Agent) HasProcesses(id string, uid uint32) bool {
+	for _, owner := range a.attempts.owners(id) {
+		if found, err := a.lookUp(owner); err == nil && found.uid == uid {
+			return true
+		}
+	}
+	return false
 }

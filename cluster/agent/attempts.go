@@ -106,6 +106,7 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 			go t.run(ctx, client, order)
 		}
 		t.saves.follow(order)
+		s.agent.generations.Note(key.Launch, order.GetGeneration())
 		if order.GetDo() == string(launch.Stop) {
 			t.stop(time.Duration(order.GetGraceMs()) * time.Millisecond)
 		}
@@ -143,6 +144,18 @@ func (s *attempts) find(key supervisor.Key) *attempt {
 	return s.all[key]
 }
 
+// owners returns the accounts of a launch's attempts, as they were ordered.
+func (s *attempts) owners(launchID string) (names []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for key, t := range s.all {
+		if name := t.saves.owner(); key.Launch == launchID && name != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
 // release lets go of an attempt that the leader wants no more. What is left of it is ended.
 func (s *attempts) release(key supervisor.Key) {
 	if t := s.all[key]; t != nil {
@@ -159,6 +172,12 @@ func (s *attempts) gone(t *attempt) {
 		delete(s.all, t.key)
 	}
 	s.discardIfOver(t.key.Launch)
+	for key := range s.all {
+		if key.Launch == t.key.Launch {
+			return
+		}
+	}
+	s.agent.generations.Forget(t.key.Launch)
 }
 
 // reportTo sends all reports from now on to a stream, until stop is called.

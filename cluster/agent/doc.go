@@ -21,6 +21,8 @@
 //	exec.go       commands beside processes, for people
 //	usage.go      what processes use, for people
 //
+// What processes of launches ask for is in package localapi.
+//
 // Locks: attempts.mu before attempt.mu. execution.sending is a leaf.
 //
 // Read agent.go. tests/cluster runs agents with real controllers.

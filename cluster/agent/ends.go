@@ -27,9 +27,6 @@ type logEnds struct {
 	next map[supervisor.Key]int64
 }
 
-// Attached implements Host: the ends of logs are sent.
-func (a *Agent) Attached(ctx context.Context, client api.AgentsClient) { go a.sendEnds(ctx, client) }
-
 // sendEnds sends what logs have grown, until the stream ends.
 func (a *Agent) sendEnds(ctx context.Context, client api.AgentsClient) {
 	ends := &logEnds{agent: a, next: map[supervisor.Key]int64{}}

@@ -10,6 +10,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/localapi"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -174,6 +175,9 @@ func (a *Agent) environment(o owner, dir string, process *api.ProcessOrder) []st
 	environment = append(environment, a.config.Environment...)
 	if a.config.Phosd != "" {
 		environment = append(environment, "PHOS_SOCKET="+a.config.Phosd)
+	}
+	if a.config.Socket != "" {
+		environment = append(environment, localapi.Variable+"="+a.config.Socket)
 	}
 	return append(environment, texts(process.GetEnvironment())...)
 }

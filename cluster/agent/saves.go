@@ -64,6 +64,13 @@ func (s *saves) follow(order *api.Order) {
 	}
 }
 
+// owner returns the account that the last order names.
+func (s *saves) owner() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.order.GetOwner()
+}
+
 // number returns the number of the last ordered save.
 func (s *saves) number() uint32 {
 	s.mu.Lock()

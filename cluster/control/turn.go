@@ -49,6 +49,9 @@ func (t Turn) Feasible(s Submission) error {
 	return err
 }
 
+// Members returns the replicas of a launch that have places.
+func (t Turn) Members(of *record.Launch) *api.MembersReply { return t.leader.orders().Members(of) }
+
 // HasNodes reports whether a node has joined.
 func (t Turn) HasNodes() bool { return len(t.leader.nodes) > 0 }
 

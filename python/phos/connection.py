@@ -111,7 +111,7 @@ def _saved(environment: Mapping[str, str]) -> Endpoints | None:
         raise NoClusterError(f"{path} is damaged: {error!r}; log in again") from error
 
 
-class _UnixConnection(http.client.HTTPConnection):
+class UnixConnection(http.client.HTTPConnection):
     """Speaks HTTP over a socket of this machine."""
 
     def __init__(self, path: str, timeout: float | None) -> None:
@@ -206,7 +206,7 @@ class Connection:
 
     def _connect(self, address: str, timeout: float | None) -> http.client.HTTPConnection:
         if address.startswith("/"):
-            return _UnixConnection(address, timeout)
+            return UnixConnection(address, timeout)
         if not self._endpoints.ca:
             raise NoClusterError(f"{address} is on the network, and there is no token for it: see phos user add")
         context = ssl.create_default_context(cadata=self._endpoints.ca)

@@ -1,11 +1,20 @@
-"""For programs that run as processes of a launch: which of them this one is.
+"""For programs that run as processes of a launch: which of them this one is, and which others there are.
 
-All of it comes from the environment.
+The place of this process comes from its environment. The members of the launch come from the agent
+of the node.
 """
 
 from __future__ import annotations
 
+import http.client
+import json
 import os
+import time
+import urllib.parse
+from dataclasses import dataclass
+
+from .connection import UnixConnection
+from .errors import NotFoundError, PhosError, UnavailableError
 
 
 class NotInsideError(RuntimeError):
@@ -52,3 +61,73 @@ def gpus() -> list[int]:
 def port(name: str) -> int:
     """Returns the number of a port that the process has asked for by name."""
     return int(_variable("PHOS_PORT_" + name.upper().replace("-", "_")))
+
+
+@dataclass(frozen=True)
+class Member:
+    """A replica that has a place. ``rank`` is its number among those of its job, ``attempt`` grows with each start."""
+
+    job: str
+    replica: int
+    rank: int
+    attempt: int
+    node: str
+    address: str
+    port: int
+
+
+@dataclass(frozen=True)
+class Members:
+    """The members of a launch. The generation grows whenever they change."""
+
+    generation: int
+    members: tuple[Member, ...]
+
+
+def members() -> Members:
+    """Returns the members of this launch now.
+
+    Raises:
+        UnavailableError: if no controller leads the node at this time.
+    """
+    agent = UnixConnection(_variable("PHOS_AGENT"), _ANSWER_TIME)
+    try:
+        agent.request("GET", "/v1/launches/" + urllib.parse.quote(launch_id(), safe=""))
+        reply = agent.getresponse()
+        status, body = reply.status, json.load(reply)
+    except (OSError, http.client.HTTPException, ValueError) as error:
+        raise UnavailableError(f"the agent of this node does not answer: {error}") from error
+    finally:
+        agent.close()
+    if status == http.client.SERVICE_UNAVAILABLE:
+        raise UnavailableError(body["error"])
+    if status == http.client.NOT_FOUND:
+        raise NotFoundError(body["error"])
+    if status != http.client.OK:
+        raise PhosError(body["error"])
+    return Members(body["generation"], tuple(Member(**each) for each in body["members"]))
+
+
+def wait_for_change(after: int, timeout: float | None = None) -> Members | None:
+    """Waits until the generation is above a number, and returns the members then; None after a timeout.
+
+    It asks once a second, and goes on while the agent or the controllers are away. In between it
+    holds no connection, so that the program can be saved.
+    """
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        try:
+            now = members()
+        except UnavailableError:
+            now = None
+        if now is not None and now.generation > after:
+            return now
+        left = _ASK_EVERY if end is None else min(_ASK_EVERY, end - time.monotonic())
+        if left <= 0:
+            return None
+        time.sleep(left)
+
+
+#: How long the agent may take to answer, and how often it is asked, in seconds.
+_ANSWER_TIME = 20.0
+_ASK_EVERY = 1.0

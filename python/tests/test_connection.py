@@ -10,6 +10,7 @@ import socketserver
 import tempfile
 import threading
 import unittest
+import unittest.mock
 
 import phos
 from phos.connection import Connection, Endpoints, find
@@ -166,6 +167,57 @@ class InsideTest(unittest.TestCase):
     def test_outside(self):
         with self.assertRaises(phos.inside.NotInsideError):
             phos.inside.launch_id()
+
+    def agent(self, *answers):
+        """Answers requests in order, the last one again and again, and returns the paths that were asked for."""
+        asked = []
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def do_GET(self):
+                asked.append(self.path)
+                status, body = answers[min(len(asked), len(answers)) - 1]
+                self.send_response(status)
+                self.end_headers()
+                self.wfile.write(json.dumps(body).encode())
+
+            def log_message(self, *_):
+                pass
+
+        home = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, home)
+        server = _Server(home + "/agent.sock", Handler)
+        threading.Thread(target=server.serve_forever, args=(0.01,)).start()
+        self.addCleanup(server.server_close)
+        self.addCleanup(server.shutdown)
+        variables = {"PHOS_AGENT": home + "/agent.sock", "PHOS_LAUNCH_ID": "l/1"}
+        patch = unittest.mock.patch.dict(os.environ, variables)
+        patch.start()
+        self.addCleanup(patch.stop)
+        return asked
+
+    MEMBER = {"job": "main", "replica": 1, "rank": 0, "attempt": 2, "node": "b", "address": "10.0.0.2", "port": 20000}
+
+    def test_members(self):
+        asked = self.agent((200, {"launch": "l/1", "generation": 3, "members": [self.MEMBER]}))
+        now = phos.inside.members()
+        self.assertEqual((now.generation, now.members), (3, (phos.inside.Member("main", 1, 0, 2, "b", "10.0.0.2", 20000),)))
+        self.assertEqual(asked, ["/v1/launches/l%2F1"])
+
+    def test_wait(self):
+        generation = lambda n: (200, {"launch": "l/1", "generation": n, "members": []})
+        self.agent(generation(3), (503, {"error": "no controller"}), generation(4))
+        with unittest.mock.patch("time.sleep") as slept:
+            self.assertEqual(phos.inside.wait_for_change(3).generation, 4)
+            self.assertEqual(slept.call_count, 2)
+            self.assertIsNone(phos.inside.wait_for_change(4, timeout=0))
+
+    def test_no_answer(self):
+        for status, wanted in ((503, phos.UnavailableError), (404, phos.NotFoundError), (400, phos.PhosError)):
+            self.agent((status, {"error": "why"}))
+            with self.subTest(status), self.assertRaisesRegex(wanted, "why"):
+                phos.inside.members()
+        with unittest.mock.patch.dict(os.environ, {"PHOS_AGENT": "/none"}), self.assertRaises(phos.UnavailableError):
+            phos.inside.members()
 
 
 if __name__ == "__main__":

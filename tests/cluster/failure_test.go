@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -127,14 +126,8 @@ func TestFencedFromTheStart(t *testing.T) {
 	dir := s.share("witness")
 	spec := shell("cd "+dir+"; while :; do date +%s.%N > $PHOS_NODE.new; mv $PHOS_NODE.new $PHOS_NODE; sleep 0.02; done", 1, 1)
 	spec.Place.Hostnames = []string{"node2", "node3"} // the controller is on the other one
-	cordon := func(closed bool) {
-		t.Helper()
-		if _, err := s.cluster.ChangeNode(t.Context(), &api.ChangeNodeRequest{Name: "node3", Cordoned: &closed}); err != nil {
-			t.Fatal(err)
-		}
-	}
 	h := s.hosts[1]
-	cordon(true)
+	s.cordon("node3", true)
 	h.Kill()
 	id := s.launch(spec)
 	h.Slow(300 * time.Millisecond) // so that orders come long before the first answer to a renewal
@@ -142,7 +135,7 @@ func TestFencedFromTheStart(t *testing.T) {
 	if got := s.awaitRunning(id).GetReplicas()[0].GetNode(); got != h.Name {
 		t.Fatalf("it runs on %s", got)
 	}
-	cordon(false)
+	s.cordon("node3", false)
 	s.cutOff(h)
 	s.awaitMoved(id, h.Name)
 	if last, first := s.witness(dir, h.Name), s.began(id); last.After(first) {

@@ -64,13 +64,11 @@ func TestNumbers(t *testing.T) {
 	busy := s.awaitRunning(running).GetReplicas()[0].GetNode()
 	s.launch(shell("true", 2, 2)) // which needs both nodes
 	s.await(s.launch(shell("true", 1, 0)), "ended")
-	other, yes := s.hosts[1].Name, true
+	other := s.hosts[1].Name
 	if busy == other {
 		other = s.hosts[0].Name
 	}
-	if _, err := s.cluster.ChangeNode(t.Context(), &api.ChangeNodeRequest{Name: other, Cordoned: &yes}); err != nil {
-		t.Fatal(err)
-	}
+	s.cordon(other, true)
 	text := s.scrape(s.hosts[0], controllerNumbers)
 	reply, err := s.cluster.ListNodes(t.Context(), &api.ListNodesRequest{})
 	if err != nil {

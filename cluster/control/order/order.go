@@ -78,6 +78,24 @@ func (m Maker) where(l *record.Launch, o launch.Order) launch.Where {
 	return w
 }
 
+// Members returns the replicas of a launch that have places.
+func (m Maker) Members(l *record.Launch) *api.MembersReply {
+	reply := &api.MembersReply{Generation: uint32(l.State.Generation)}
+	ranks := make([]uint32, len(l.State.Spec.Jobs))
+	for i := range l.State.Replicas {
+		r := &l.State.Replicas[i]
+		if !r.Live {
+			continue
+		}
+		reply.Members = append(reply.Members, &api.Member{
+			Job: l.State.Spec.Jobs[r.Job].Name, Replica: uint32(r.Index), Rank: ranks[r.Job], Attempt: uint32(r.Attempt),
+			Node: r.Node, Address: m.Address(r.Node), Port: uint32(r.Port),
+		})
+		ranks[r.Job]++
+	}
+	return reply
+}
+
 // processOrder returns what one process of a replica gets.
 func processOrder(spec *launch.Spec, r launch.Replica, process int, at launch.Where) *api.ProcessOrder {
 	processes := spec.Jobs[r.Job].Processes

@@ -3,7 +3,9 @@ package serve
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
+	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -13,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
+	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/cluster/record"
 )
@@ -171,6 +174,24 @@ func (s *agents) GetCode(ref *api.CodeRef, stream api.Agents_GetCodeServer) erro
 	}
 	defer file.Close()
 	return messages.SendParts(file, stream.Send)
+}
+
+// Members returns the members of a launch to the agent of a node where it has processes.
+func (s *agents) Members(ctx context.Context, request *api.MembersRequest) (reply *api.MembersReply, err error) {
+	caller, leader, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		l := t.Find(request.GetLaunch())
+		if l == nil || !slices.ContainsFunc(l.State.Replicas, func(r launch.Replica) bool {
+			return r.Live && r.Node == caller.Name
+		}) {
+			return fmt.Errorf("%w: launch %.100q has no processes on node %s", api.ErrNotFound, request.GetLaunch(), caller.Name)
+		}
+		reply = t.Members(l)
+		return nil
+	})
 }
 
 // About says which cluster this is. Callers that know nothing of it yet may ask.
