@@ -21,6 +21,8 @@ type options struct {
 	printConfig bool
 	backup      string
 	restore     string
+	replace     string
+	join        bool
 	readyFD     int
 	logLevel    slog.Level
 	change      []func(*config)
@@ -44,6 +46,12 @@ backup are unknown then, and the nodes stop them.
     phos-controller --backup phos.backup
     phos-controller --restore phos.backup
 
+--replace and --join let one of several controllers that has lost its disk begin again with an empty
+one. The first is said on a machine whose controller runs, the second on the other one.
+
+    phos-controller --replace b
+    phos-controller --join
+
 Flags:
 `
 
@@ -59,6 +67,8 @@ func parse(arguments []string) (options, error) {
 	flags.BoolVar(&o.printConfig, "print-config", false, "print the resulting configuration, and start nothing")
 	flags.StringVar(&o.backup, "backup", "", "save the store of the controller that runs here to `FILE`, and end")
 	flags.StringVar(&o.restore, "restore", "", "make the store from the backup `FILE`, and end; no controller runs here")
+	flags.StringVar(&o.replace, "replace", "", "let the controller `NAME`, which has lost its disk, come back with an empty one, and end")
+	flags.BoolVar(&o.join, "join", false, "make an empty store that joins the other controllers, and end; no controller runs here")
 	flags.IntVar(&o.readyFD, "ready-fd", 0, "`DESCRIPTOR` that gets a line when the controller serves")
 	flags.TextVar(&o.logLevel, "log-level", slog.LevelInfo, "lowest `LEVEL` to log: debug, info, warn or error")
 	for _, each := range []struct {
@@ -79,8 +89,14 @@ func parse(arguments []string) (options, error) {
 	if err := flags.Parse(arguments); err != nil {
 		return o, err
 	}
-	if o.backup != "" && o.restore != "" {
-		return o, errors.New("--backup and --restore are two things: say one of them")
+	said := 0
+	for _, each := range []bool{o.backup != "", o.restore != "", o.replace != "", o.join} {
+		if each {
+			said++
+		}
+	}
+	if said > 1 {
+		return o, errors.New("--backup, --restore, --replace and --join are different things: say one of them")
 	}
 	if flags.NArg() > 0 {
 		return o, fmt.Errorf("phos-controller takes no arguments, only flags: %q", flags.Arg(0))
@@ -118,6 +134,10 @@ func run(arguments []string) int {
 			return backUp(ctx, settings, o.backup)
 		case o.restore != "":
 			return restore(settings, o.restore)
+		case o.replace != "":
+			return replace(ctx, settings, o.replace)
+		case o.join:
+			return join(settings)
 		}
 		log := slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: o.logLevel}))
 		return serveCluster(ctx, settings, ready, log)

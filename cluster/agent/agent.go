@@ -42,7 +42,7 @@ type Agent struct {
 	code     *codeCache
 	// generations are those of the node's launches.
 	generations *localapi.Generations
-	program  *trunk.Program
+	program     *trunk.Program
 	// cgroups is the cgroup in which those of attempts are.
 	cgroups string
 	// turn has a value while an attempt is being saved: one at a time.

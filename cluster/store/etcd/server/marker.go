@@ -18,26 +18,29 @@ const markerName = "phos.json"
 type marker struct {
 	Cluster string `json:"cluster"`
 	Member  string `json:"member"`
+	// Joins means that the etcd begins as a new member of one that runs already.
+	Joins bool `json:"joins,omitempty"`
 }
 
-// claim checks that the directory belongs to a member, or makes it belong to it if it is new.
-func (d *directory) claim(want marker) error {
+// claim checks that the directory belongs to a member, or makes it belong to it if it is new. It
+// returns what the directory says.
+func (d *directory) claim(want marker) (marker, error) {
 	text, err := os.ReadFile(d.inside(markerName))
 	if errors.Is(err, fs.ErrNotExist) {
-		return d.mark(want)
+		return want, d.mark(want)
 	}
 	if err != nil {
-		return fmt.Errorf("read the data directory: %w", err)
+		return marker{}, fmt.Errorf("read the data directory: %w", err)
 	}
 	found, err := readMarker(text)
 	if err != nil {
-		return fmt.Errorf("read %s: %w", d.inside(markerName), err)
+		return marker{}, fmt.Errorf("read %s: %w", d.inside(markerName), err)
 	}
-	if found != want {
-		return fmt.Errorf("data directory %s: %w: member %.80q of cluster %.80q, not %s of %s",
+	if found.Cluster != want.Cluster || found.Member != want.Member {
+		return marker{}, fmt.Errorf("data directory %s: %w: member %.80q of cluster %.80q, not %s of %s",
 			d.path, ErrForeign, found.Member, found.Cluster, want.Member, want.Cluster)
 	}
-	return nil
+	return found, nil
 }
 
 // mark writes the marker into a directory that holds no etcd.

@@ -67,13 +67,35 @@ func (d *directory) restore(path string, config Config) error {
 	if err != nil {
 		return err
 	}
-	if err := d.claim(marker{Cluster: config.Cluster, Member: config.Name}); err != nil {
+	if _, err := d.claim(marker{Cluster: config.Cluster, Member: config.Name}); err != nil {
 		return err
 	}
 	if err := os.Rename(work+"/member", d.inside("member")); err != nil {
 		return err
 	}
 	return d.file.Sync()
+}
+
+// Join makes a data directory with which Start begins as a new member of the etcd that runs, with
+// nothing of its own: all comes from the other members. The etcd must have been told of it, by
+// etcd.Store.ReplaceMember. The directory must not hold an etcd.
+func Join(config Config) error {
+	config = config.withDefaults()
+	if err := config.check(); err != nil {
+		return err
+	}
+	if config.Members == nil {
+		return fmt.Errorf("%s has no other members to join", config.Name)
+	}
+	dir, err := openDirectory(config.DataDir)
+	if err != nil {
+		return err
+	}
+	defer dir.close()
+	if dir.holdsMember() {
+		return fmt.Errorf("join with %s: it holds an etcd already; move it away first", config.DataDir)
+	}
+	return dir.mark(marker{Cluster: config.Cluster, Member: config.Name, Joins: true})
 }
 
 // checkSnapshot compares the hash at the end of a snapshot with its content.

@@ -45,9 +45,15 @@ func Start(ctx context.Context, config Config) (*Server, error) {
 }
 
 // prepare checks what etcd would not: whose data this is, and what is at the paths of the sockets.
-func (c Config) prepare(dir *directory) error {
-	if err := dir.claim(marker{Cluster: c.Cluster, Member: c.Name}); err != nil {
+func (c *Config) prepare(dir *directory) error {
+	found, err := dir.claim(marker{Cluster: c.Cluster, Member: c.Name})
+	if err != nil {
 		return err
+	}
+	if found.Joins && c.Members != nil {
+		members := *c.Members
+		members.Join = true
+		c.Members = &members
 	}
 	if err := prepareSocket(dir.inside(httpName)); err != nil {
 		return err
