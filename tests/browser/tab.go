@@ -107,13 +107,19 @@ func (t *Tab) Prefer(scheme string) {
 // Go opens an address.
 func (t *Tab) Go(url string) {
 	t.Helper()
+	if refused := t.Try(url); refused != "" {
+		t.Fatalf("open %s: %s", url, refused)
+	}
+}
+
+// Try opens an address, and returns why the browser cannot.
+func (t *Tab) Try(url string) (refused string) {
+	t.Helper()
 	var got struct {
 		ErrorText string `json:"errorText"`
 	}
 	t.do("Page.navigate", object{"url": url}, &got)
-	if got.ErrorText != "" {
-		t.Fatalf("open %s: %s", url, got.ErrorText)
-	}
+	return got.ErrorText
 }
 
 // try evaluates JavaScript. Promises are awaited.
