@@ -58,7 +58,7 @@ func (l *Leader) create(s Submission) (created []*entry, err error) {
 		l.latest++
 		e.Number = l.latest
 		l.keep(e)
-		delete(l.quotas.uploads[e.Owner], e.Code.Hash) // it counts by the launch
+		l.quotas.launched(e.Owner, e.Code) // it counts by the launch
 		l.event(e, string(e.State.Phase), "submitted by "+e.By)
 		l.lookAtDependencies(e)
 		l.syncParts(e)

@@ -8,6 +8,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -27,13 +28,30 @@ type quotas struct {
 	held     map[*part]struct{}
 	// stale means that held parts may be within the quota now.
 	stale bool
-	// uploads is the code that accounts have sent and not launched, by account and hash.
-	uploads map[string]map[string]uint64
+	// uploads is the code that accounts have sent and not launched, by account.
+	uploads map[string]*uploads
 }
+
+// uploads is the code that one account has sent and not launched.
+type uploads struct {
+	record.Uploads
+	revision store.Revision
+	changed  bool
+}
+
+// maxUploads is how many pieces of code an account with a quota may have sent and not launched.
+const maxUploads = 1000
 
 // loadQuotas reads the quotas; without a record there are none.
 func (l *Leader) loadQuotas(ctx context.Context) error {
-	l.quotas = quotas{revision: store.New, held: map[*part]struct{}{}, uploads: map[string]map[string]uint64{}}
+	l.quotas = quotas{revision: store.New, held: map[*part]struct{}{}, uploads: map[string]*uploads{}}
+	kept, err := list(ctx, l.store, record.UploadsPrefix, record.DecodeUploads)
+	if err != nil {
+		return err
+	}
+	for _, each := range kept {
+		l.quotas.uploads[each.Value.Account] = &uploads{Uploads: each.Value, revision: each.Revision}
+	}
 	object, err := l.store.Get(ctx, record.QuotasKey)
 	if errors.Is(err, store.ErrNotFound) {
 		return nil
@@ -57,9 +75,11 @@ type Use struct {
 
 // use returns what an account uses.
 func (l *Leader) use(account string) Use {
-	u := Use{code: maps.Clone(l.quotas.uploads[account])}
-	if u.code == nil {
-		u.code = map[string]uint64{}
+	u := Use{code: map[string]uint64{}}
+	if sent := l.quotas.uploads[account]; sent != nil {
+		for hash, each := range sent.Code {
+			u.code[hash] = each.Bytes
+		}
 	}
 	for _, e := range l.launches {
 		if e.Owner != account {
@@ -252,16 +272,63 @@ func (t Turn) AdmitCode(account string, code record.Code) (noted bool, err error
 	if _, counted := u.code[code.Hash]; counted {
 		return false, nil
 	}
-	if l.quotas.uploads[account] == nil {
-		l.quotas.uploads[account] = map[string]uint64{}
+	sent := l.quotas.uploads[account]
+	if sent == nil {
+		sent = &uploads{Uploads: record.Uploads{Account: account, Code: map[string]record.Upload{}}, revision: store.New}
+		l.quotas.uploads[account] = sent
 	}
-	l.quotas.uploads[account][code.Hash] = code.Bytes
+	if len(sent.Code) == maxUploads {
+		return false, fmt.Errorf("%w: %s has sent code %d times and not launched it: launch some of it, or try again in %s",
+			ErrOverQuota, account, maxUploads, l.settings.KeepEnded)
+	}
+	sent.Code[code.Hash] = record.Upload{Bytes: code.Bytes, Sent: l.clock.Wall()}
+	sent.changed = true
 	return true, nil
 }
 
 // ForgetCode takes AdmitCode back: the code has not arrived.
-func (t Turn) ForgetCode(account string, code record.Code) {
-	delete(t.leader.quotas.uploads[account], code.Hash)
+func (t Turn) ForgetCode(account string, code record.Code) { t.leader.quotas.launched(account, code) }
+
+// launched notes that code counts no longer because it was sent.
+func (q *quotas) launched(account string, code record.Code) {
+	if sent := q.uploads[account]; sent != nil {
+		if _, counted := sent.Code[code.Hash]; counted {
+			delete(sent.Code, code.Hash)
+			sent.changed = true
+		}
+	}
+}
+
+// forgetUploads forgets code that was sent before a time.
+func (q *quotas) forgetUploads(before time.Time) {
+	for _, sent := range q.uploads {
+		for hash, each := range sent.Code {
+			if each.Sent.Before(before) {
+				delete(sent.Code, hash)
+				sent.changed = true
+			}
+		}
+	}
+}
+
+// write puts what has changed into the store.
+func (q *quotas) write(ctx context.Context, l *Leader) error {
+	if q.changed {
+		if err := l.records.Put(ctx, record.QuotasKey, q.Encode(), &q.revision); err != nil {
+			return err
+		}
+		q.changed = false
+	}
+	for account, sent := range q.uploads {
+		if !sent.changed {
+			continue
+		}
+		if err := l.records.Put(ctx, record.UploadsKey(account), sent.Encode(), &sent.revision); err != nil {
+			return err
+		}
+		sent.changed = false
+	}
+	return nil
 }
 
 // Quotas returns the quotas.

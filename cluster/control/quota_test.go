@@ -4,6 +4,7 @@ import (
 	"errors"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -211,4 +212,43 @@ func TestQuotaOfCode(t *testing.T) {
 			t.Errorf("%d bytes are counted, want 60", got)
 		}
 	})
+}
+
+// TestQuotaOfUploads: code that was sent and not launched counts for the next leader, too, until it
+// is launched or old.
+func TestQuotaOfUploads(t *testing.T) {
+	w := newWorld(t)
+	w.config.KeepEnded = time.Hour
+	w.limit("ada", record.Quota{CodeBytes: most(100)})
+	counts := func(want uint64) {
+		t.Helper()
+		w.turn(func(l *Leader) {
+			if got := l.use("ada").CodeBytes; got != want {
+				t.Errorf("%d bytes are counted, want %d", got, want)
+			}
+		})
+	}
+	w.turn(func(l *Leader) {
+		for name, bytes := range map[string]uint64{"a": 60, "b": 30} {
+			if _, err := (Turn{l}).AdmitCode("ada", record.Code{Hash: name, Bytes: bytes}); err != nil {
+				t.Error(err)
+			}
+		}
+	})
+	w.depose()
+	w.lead()
+	counts(90)
+	if _, err := w.submit(simple(1, 1), Submission{Owner: "ada", Code: record.Code{Hash: "a", Bytes: 60}}); err != nil {
+		t.Error(err)
+	}
+	w.turn(func(l *Leader) {
+		l.quotas.forgetUploads(l.clock.Wall().Add(-time.Minute)) // of which none is that old
+		if left := len(l.quotas.uploads["ada"].Code); left != 1 {
+			t.Errorf("%d uploads are left", left)
+		}
+		l.quotas.forgetUploads(l.clock.Wall().Add(time.Minute))
+	})
+	w.depose()
+	w.lead()
+	counts(60) // by the launch
 }

@@ -145,11 +145,8 @@ func (l *Leader) write(ctx context.Context) error {
 // putChanged writes and removes records, until the store has done all of it.
 func (l *Leader) putChanged(ctx context.Context) error {
 	l.removeForgotten(ctx)
-	if l.quotas.changed {
-		if err := l.records.Put(ctx, record.QuotasKey, l.quotas.Encode(), &l.quotas.revision); err != nil {
-			return err
-		}
-		l.quotas.changed = false
+	if err := l.quotas.write(ctx, l); err != nil {
+		return err
 	}
 	group, ctx := errgroup.WithContext(ctx)
 	group.SetLimit(writers)

@@ -112,6 +112,11 @@ func TestFormat(t *testing.T) {
 	if got, err := DecodeQuotas(quotas.Encode()); err != nil || !reflect.DeepEqual(got, quotas) {
 		t.Errorf("got %+v, %v", got, err)
 	}
+	uploads := Uploads{Account: "ada", Code: map[string]Upload{"0f": {Bytes: 1 << 20, Sent: at}}}
+	golden.Check(t, "testdata/uploads.v1.json", uploads.Encode())
+	if got, err := DecodeUploads(uploads.Encode()); err != nil || !reflect.DeepEqual(got, uploads) {
+		t.Errorf("got %+v, %v", got, err)
+	}
 	if got, err := DecodeController(controller.Encode()); err != nil || got != controller {
 		t.Errorf("got %+v, %v", got, err)
 	}
