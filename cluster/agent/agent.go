@@ -90,7 +90,9 @@ func (a *Agent) Run(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		go server.Serve(ctx)
+		served := make(chan struct{})
+		go func() { defer close(served); server.Serve(ctx) }()
+		defer func() { <-served }() // it removes the socket
 	}
 	return NewLink(a.config.Contact, a).Run(ctx)
 }

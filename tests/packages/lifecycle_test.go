@@ -107,7 +107,7 @@ func live(t *testing.T, root, debs, dist string) string {
 	}
 	files = append(files, testdata("lifecycle.sh"), write(t, "install.sh", recipes(t)["install"]), program(t))
 	arguments := []string{
-		"--mount", "--pid", "--ipc", "--uts", "--fork", "--kill-child", "bash", testdata("enter.sh"),
+		"--mount", "--pid", "--ipc", "--uts", "--net", "--fork", "--kill-child", "bash", testdata("enter.sh"),
 		root, t.TempDir(), debs,
 	}
 	command := exec.CommandContext(ctx, "unshare", append(arguments, files...)...)

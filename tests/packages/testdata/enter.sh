@@ -6,6 +6,7 @@
 set -euo pipefail
 root=$1 scratch=$2 debs=$3
 shift 3
+ip link set lo up # in a network of its own
 mount --make-rprivate /
 mount -t tmpfs tmpfs "$scratch"
 mkdir "$scratch"/{upper,work,merged}

@@ -91,6 +91,24 @@ more_than() { [ "$(steps)" -gt "$1" ]; }
 phosd_pid() { pgrep -o -x phosd; }
 gone() { [ ! -e "/proc/$1/exe" ]; }
 
+node_is_ready() { [[ "$(phos node list)" =~ $machine\ +ready ]]; }
+
+# starts DAEMON: runs the line of its unit, as systemd does. What it tells systemd is in
+# /tmp/DAEMON.told.
+starts() {
+	local line
+	line=$(sed -n 's/^ExecStart=//p' "/usr/lib/systemd/system/$1.service")
+	perl -MSocket -e '
+		socket(my $socket, PF_UNIX, SOCK_DGRAM, 0) or die $!;
+		bind($socket, sockaddr_un($ARGV[0])) or die $!;
+		open(my $told, ">", $ARGV[1]) or die $!;
+		while (defined recv($socket, my $said, 4096, 0)) { syswrite($told, "$said\n") }
+	' "/tmp/$1.socket" "/tmp/$1.told" &
+	within test -S "/tmp/$1.socket"
+	# shellcheck disable=SC2086 # the line has words
+	NOTIFY_SOCKET=/tmp/$1.socket $line >"/tmp/$1.log" 2>&1 &
+}
+
 files >/tmp/before
 
 echo '# install'
@@ -107,8 +125,10 @@ grep -q '^#level = ' /etc/phos/phosd.toml || fail "phosd.toml does not have all 
 for page in man1/{pos_cli,phos}.1 man5/{phosd.toml,pos.yaml}.5 man8/{phosd,phos-controller,phos-agent}.8; do
 	gzip -t "/usr/share/man/$page.gz" || fail "no manual page $page"
 done
-systemd-analyze verify --man=no /usr/lib/systemd/system/phosd.service 2>&1 | tee /tmp/verify
-! grep phosd /tmp/verify || fail "systemd does not take the unit"
+for unit in phosd phos-controller phos-agent; do
+	systemd-analyze verify --man=no "/usr/lib/systemd/system/$unit.service" 2>&1 | tee /tmp/verify
+	! grep "$unit" /tmp/verify || fail "systemd does not take the unit of $unit"
+done
 [ -L /etc/systemd/system/multi-user.target.wants/phosd.service ] || fail "the unit is not enabled"
 
 echo '# use'
@@ -130,6 +150,23 @@ refuses 'end the programs, or save them' dpkg -r phos
 dpkg -s phos | grep -q '^Status: .* installed$' || fail "a refused removal left: $(dpkg -s phos | grep Status)"
 n=$(steps)
 within more_than "$n"
+
+echo '# a cluster, by the lines of the units'
+starts phos-controller
+within phos node list
+machine=$(hostname)
+phos-agent join "$(phos node token --valid 10m | grep -o '[^ ]*@[^ ]*' | head -n 1)"
+starts phos-agent
+within node_is_ready
+for daemon in phos-agent phos-controller; do
+	pid=$(pgrep -o -x $daemon)
+	kill "$pid"
+	within gone "$pid"
+	grep -q '^READY=1' "/tmp/$daemon.told" || fail "$daemon did not tell systemd that it is ready: $(cat "/tmp/$daemon.told")"
+	rm "/tmp/$daemon".*
+done
+[ ! -e /run/phos/agent.sock ] || fail "the agent left its socket"
+rm -rf /var/lib/phos-controller /var/lib/phos-agent
 
 echo '# upgrade'
 next_versions
