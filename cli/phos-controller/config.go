@@ -41,7 +41,8 @@ type config struct {
 		Certificate Duration `toml:"certificate" comment:"how long the certificate of a node is valid; its agent renews it"`
 	} `toml:"nodes"`
 	Launches struct {
-		Keep Duration `toml:"keep" comment:"how long launches that have ended are listed"`
+		Keep     Duration `toml:"keep" comment:"how long launches that have ended are listed"`
+		KeepMost int      `toml:"keep_most" comment:"how many of those there are at most; the oldest are forgotten first"`
 	} `toml:"launches"`
 	Metrics struct {
 		Listen string `toml:"listen" comment:"unix:/path or a loopback host:port for Prometheus; empty: none"`
@@ -88,7 +89,7 @@ func defaults() config {
 	c.Nodes.Grace = Duration(control.DefaultTimes.Grace)
 	c.Nodes.Certificate = Duration(authority.NodeLife)
 	c.Metrics.Listen = "127.0.0.1:9411"
-	c.Launches.Keep = Duration(7 * 24 * time.Hour)
+	c.Launches.Keep, c.Launches.KeepMost = Duration(7*24*time.Hour), control.DefaultKeepMost
 	c.Clusterfudge.Listen = "127.0.0.1:7413"
 	c.Scheduler = defaultScheduler
 	return c
@@ -124,7 +125,7 @@ func (c *config) settings(version string) (control.Settings, error) {
 			Grace: time.Duration(c.Nodes.Grace), Margin: control.DefaultTimes.Margin,
 		},
 		Policies: c.Scheduler.policies, Placement: c.Scheduler.Placement, Scheduler: c.Scheduler.text(),
-		KeepEnded: time.Duration(c.Launches.Keep), Version: version,
+		KeepEnded: time.Duration(c.Launches.Keep), KeepMost: c.Launches.KeepMost, Version: version,
 	}
 	if _, err := fmt.Sscanf(c.Controller.Ports, "%d-%d", &s.Ports.From, &s.Ports.To); err != nil {
 		return s, fmt.Errorf("controller.ports is %q: want a range as 20000-29999", c.Controller.Ports)

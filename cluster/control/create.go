@@ -1,6 +1,7 @@
 package control
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/base32"
 	"errors"
@@ -214,6 +215,19 @@ func (l *Leader) forget(e *entry) {
 		delete(q.next, e)
 	}
 	l.forgotten = append(l.forgotten, e)
+}
+
+// oldestEnded returns the launches that ended first, of those above a number to keep. The one with
+// the latest number is not among them: the next number follows it.
+func oldestEnded(all map[string]*entry, latest, keep int) []*entry {
+	var ended []*entry
+	for _, e := range all {
+		if e.State.Phase == launch.Ended && e.Number < latest {
+			ended = append(ended, e)
+		}
+	}
+	slices.SortFunc(ended, func(a, b *entry) int { return cmp.Or(a.Ended.Compare(b.Ended), a.Number-b.Number) })
+	return ended[:max(0, len(ended)-keep)]
 }
 
 // forgetRequest drops a launch from those that its request has created.

@@ -133,6 +133,11 @@ func (l *Leader) lookAtTheClock() {
 			l.forget(e)
 		}
 	}
+	if len(l.launches) > l.settings.KeepMost+l.settings.KeepMost/10 { // not each time that one ends
+		for _, e := range oldestEnded(l.launches, l.latest, l.settings.KeepMost) {
+			l.forget(e)
+		}
+	}
 }
 
 // mustApply applies an event that no phase refuses.

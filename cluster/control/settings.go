@@ -18,8 +18,10 @@ type Settings struct {
 	Placement, Scheduler string
 	// Ports is the range of TCP ports that launches get on each node.
 	Ports PortRange
-	// KeepEnded is how long a launch that has ended is kept.
+	// KeepEnded is how long a launch that has ended is kept, and KeepMost how many of those are: the
+	// oldest are forgotten first. A tenth more may be there for a while.
 	KeepEnded time.Duration
+	KeepMost  int
 	// Forgotten is called with the id of a launch that is kept no longer; nil: nothing is.
 	Forgotten func(launchID string)
 	// Version is that of this program. Page is the address for browsers; empty: there is none.
@@ -70,6 +72,9 @@ func (uncounted) Waited(time.Duration) {}
 // PortRange is a range of ports, with both ends.
 type PortRange struct{ From, To int }
 
+// DefaultKeepMost is KeepMost if it is not set.
+const DefaultKeepMost = 50_000
+
 // withDefaults fills in what was left out.
 func (s Settings) withDefaults() Settings {
 	for _, each := range []struct {
@@ -85,6 +90,9 @@ func (s Settings) withDefaults() Settings {
 		if *each.value == 0 {
 			*each.value = each.usual
 		}
+	}
+	if s.KeepMost == 0 {
+		s.KeepMost = DefaultKeepMost
 	}
 	if s.Forgotten == nil {
 		s.Forgotten = func(string) {}
