@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime/debug"
 	"sync/atomic"
 	"time"
 
@@ -68,9 +69,14 @@ func Main(arguments []string) int {
 	if err != nil {
 		return 1 // which the agent tells
 	}
+	s.course.await(s.done, func(status *Status) bool { return status.State != Starting })
+	debug.SetGCPercent(garbagePercent)
 	<-s.done
 	return 0
 }
+
+// garbagePercent is by how much the memory of a supervisor grows before it collects garbage.
+const garbagePercent = 25
 
 // inherited reports whether the descriptors are there that Start passes on.
 func inherited() bool {
