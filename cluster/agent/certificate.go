@@ -20,7 +20,7 @@ const (
 func (s *stream) renewCertificate(ctx context.Context) {
 	node, log := s.link.contact.Certificate, s.link.contact.Log
 	wait := node.Due()
-	for sleep(ctx, min(wait, lookAfter)) {
+	for s.sleep(ctx, min(wait, lookAfter)) {
 		if wait = node.Due(); wait > 0 {
 			continue
 		}
@@ -34,13 +34,29 @@ func (s *stream) renewCertificate(ctx context.Context) {
 	}
 }
 
-// sleep waits, and reports false if the context ends before.
-func sleep(ctx context.Context, wait time.Duration) bool {
+// sleep waits, or until other CAs are trusted, and reports false if the context ends before.
+func (s *stream) sleep(ctx context.Context, wait time.Duration) bool {
 	select {
 	case <-ctx.Done():
 		return false
+	case <-s.trusted:
+		return true
 	case <-time.After(wait):
 		return true
+	}
+}
+
+// trust trusts the CAs that the leader names from now on. If another one issues certificates now,
+// the node's is renewed at once.
+func (s *stream) trust(bundle []byte) {
+	contact := &s.link.contact
+	if err := contact.Certificate.Trust(bundle); err != nil {
+		contact.Log.Warn("the cluster's other CAs are not trusted", "error", err)
+		return
+	}
+	select {
+	case s.trusted <- struct{}{}:
+	default: // it will look
 	}
 }
 

@@ -19,7 +19,8 @@ type stream struct {
 	client  api.AgentsClient
 	grpc    api.Agents_AttachClient
 	issued  chan *api.Issued
-	address string // of the controller
+	trusted chan struct{} // has a value when other CAs are trusted
+	address string        // of the controller
 	// attached means that the leader has answered.
 	attached bool
 
@@ -49,7 +50,8 @@ func (l *Link) attach(ctx context.Context) (attached bool, err error) {
 	}
 	s := &stream{
 		link: l, address: address, client: client, grpc: opened, issued: make(chan *api.Issued, 1),
-		asks: map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
+		trusted: make(chan struct{}, 1),
+		asks:    map[uint64]context.CancelFunc{}, sent: map[uint64]time.Duration{},
 	}
 	err = s.follow(ctx)
 	if s.attached {
@@ -112,6 +114,8 @@ func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
 		}
 	case *api.ToAgent_Ask:
 		s.asked(ctx, m.Ask)
+	case *api.ToAgent_Trust:
+		s.trust(m.Trust.GetBundle())
 	}
 	return nil
 }

@@ -19,11 +19,14 @@ func (m *Members) Certificates(ctx context.Context, name string, names authority
 		return nil, err
 	}
 	holder := channel.NewHolder(certificate, m.Ring().Bundle())
+	go m.followRing(ctx)
 	go func() {
-		for {
+		for other := m.other(); ; {
 			select {
 			case <-ctx.Done():
 				return
+			case <-other:
+				other = m.other()
 			case <-time.After(max(time.Minute, time.Until(renewAt))):
 			}
 			if next, at, err := m.issue(name, names); err == nil {

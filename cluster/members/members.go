@@ -29,6 +29,8 @@ type Members struct {
 
 	mu   sync.Mutex
 	ring authority.Ring
+	// replaced is closed when there is another ring.
+	replaced chan struct{}
 }
 
 // Settings are what a controller is told about members.
@@ -47,7 +49,7 @@ func Open(ctx context.Context, objects store.Store, settings Settings) (*Members
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster: %w", err)
 	}
-	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), settings: settings}
+	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), settings: settings, replaced: make(chan struct{})}
 	if m.ring, err = openRing(ctx, objects, m.id); err != nil {
 		return nil, fmt.Errorf("open the cluster's CA: %w", err)
 	}

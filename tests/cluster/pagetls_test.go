@@ -11,15 +11,16 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/hosts"
 )
 
 // trustPolicy is where Chromium finds what an administrator has decided, CAs among it.
 const trustPolicy = "/etc/chromium/policies/managed/phos.json"
 
-// trust lets browsers on a host trust the CA of the cluster. The agent of the host has it.
-func (s *site) trust(host int) {
+// trusted returns the CAs that the agent of a host trusts. The first one issues certificates.
+func (s *site) trusted(h *hosts.Host) (all []*x509.Certificate) {
 	s.Helper()
-	text, err := os.ReadFile(s.hosts[host].DiskPath("/var/lib/phos-agent/membership.json"))
+	text, err := os.ReadFile(h.DiskPath("/var/lib/phos-agent/membership.json"))
 	if err != nil {
 		s.Fatal(err)
 	}
@@ -27,14 +28,21 @@ func (s *site) trust(host int) {
 	if err := json.Unmarshal(text, &kept); err != nil {
 		s.Fatal(err)
 	}
-	block, _ := pem.Decode([]byte(kept.Bundle))
-	if block == nil {
-		s.Fatalf("no CA in %s", text)
+	for block, rest := pem.Decode([]byte(kept.Bundle)); block != nil; block, rest = pem.Decode(rest) {
+		each, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			s.Fatal(err)
+		}
+		all = append(all, each)
 	}
-	if _, err := x509.ParseCertificate(block.Bytes); err != nil {
-		s.Fatal(err)
-	}
-	s.write(s.hosts[host], trustPolicy, fmt.Sprintf(`{"CACertificates": [%q]}`, base64.StdEncoding.EncodeToString(block.Bytes)))
+	return all
+}
+
+// trust lets browsers on a host trust the CA of the cluster. The agent of the host has it.
+func (s *site) trust(host int) {
+	s.Helper()
+	ca := s.trusted(s.hosts[host])[0].Raw
+	s.write(s.hosts[host], trustPolicy, fmt.Sprintf(`{"CACertificates": [%q]}`, base64.StdEncoding.EncodeToString(ca)))
 }
 
 // TestPageOverTLS: a browser on another machine that trusts the CA of the cluster gets the page by

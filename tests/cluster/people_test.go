@@ -47,7 +47,7 @@ func (s *site) refuse(h *hosts.Host, arguments ...string) string {
 // invite adds a user, and returns the token and the command by which the user logs in.
 func (s *site) invite(arguments ...string) (token string, login []string) {
 	s.Helper()
-	said := s.hosts[0].RunCLI(append([]string{"user"}, arguments...)...)
+	said := s.hosts[s.leader()].RunCLI(append([]string{"user"}, arguments...)...)
 	token = regexp.MustCompile(`phos_1\S+`).FindString(said)
 	_, line, found := strings.Cut(said, "phos login ")
 	if token == "" || !found {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -80,7 +81,7 @@ otherwise they would run twice.
     phos node token --valid 10m --uses 1`,
 			Setup: tokenVerb,
 		},
-	}, append(userVerbs(), quotaVerbs()...)...)
+	}, slices.Concat(userVerbs(), quotaVerbs(), caVerbs())...)
 }
 
 // use connects to the cluster for one verb.

@@ -1,6 +1,7 @@
 package serve
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -80,12 +81,20 @@ func (s *agents) node(ctx context.Context) (identity.Caller, error) {
 	return caller, identity.Check(caller, identity.Report, identity.Target{Thing: identity.Machine, Owner: caller.Name})
 }
 
-// trusting returns what sends messages to an agent, and in the first one the CAs to trust.
+// trusting returns what sends messages to an agent, and the CAs to trust: in the first message, and
+// before another one when they have changed.
 func (s *agents) trusting(send func(*api.ToAgent) error) func(*api.ToAgent) error {
+	var told []byte
 	return func(message *api.ToAgent) error {
+		bundle := s.joins.Bundle()
 		if first := message.GetWelcome(); first != nil {
-			first.Bundle = s.joins.Bundle()
+			first.Bundle = bundle
+		} else if !bytes.Equal(told, bundle) {
+			if err := send(&api.ToAgent{Message: &api.ToAgent_Trust{Trust: &api.Trust{Bundle: bundle}}}); err != nil {
+				return err
+			}
 		}
+		told = bundle
 		return send(message)
 	}
 }

@@ -25,6 +25,8 @@ type People interface {
 	ListUsers(ctx context.Context) (*api.ListUsersReply, error)
 	AddUser(ctx context.Context, by identity.Caller, request *api.AddUserRequest) (*api.AddUserReply, error)
 	RemoveUser(ctx context.Context, name string) error
+	// ReplaceCA makes a step of replacing the CA; an empty one only shows it.
+	ReplaceCA(ctx context.Context, step string) (*api.ReplaceCAReply, error)
 }
 
 // administrator returns the leader, if an administrator asks.
@@ -148,4 +150,12 @@ func (s *clusterService) RemoveUser(ctx context.Context, request *api.RemoveUser
 		return nil, err
 	}
 	return &api.RemoveUserReply{}, s.people.RemoveUser(ctx, request.GetName())
+}
+
+// ReplaceCA makes a step of replacing the CA.
+func (s *clusterService) ReplaceCA(ctx context.Context, request *api.ReplaceCARequest) (*api.ReplaceCAReply, error) {
+	if _, _, err := s.administrator(ctx, "replace the CA"); err != nil {
+		return nil, err
+	}
+	return s.people.ReplaceCA(ctx, request.GetStep())
 }

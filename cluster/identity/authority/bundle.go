@@ -84,6 +84,14 @@ func (b Bundle) PEM() []byte {
 	return text.Bytes()
 }
 
+// Fingerprints returns those of the CAs, that of the one which issues first.
+func (b Bundle) Fingerprints() (all []identity.Fingerprint) {
+	for _, each := range b.certificates {
+		all = append(all, identity.FingerprintOf(each))
+	}
+	return all
+}
+
 // Trusts reports whether a CA with this key is in the Bundle.
 func (b Bundle) Trusts(key identity.Fingerprint) bool {
 	return slices.ContainsFunc(b.certificates, func(c *x509.Certificate) bool { return identity.FingerprintOf(c) == key })
