@@ -239,7 +239,7 @@ func (s *saves) root(ctx context.Context, started *supervisor.Attempt) (proc.Ide
 	case len(pids) == 0:
 		return proc.Identity{}, errors.New("its process has ended")
 	case len(status.Processes) > 1:
-		return proc.Identity{}, fmt.Errorf("its %d processes were started by an earlier phos, as no tree", len(status.Processes))
+		return proc.Identity{}, fmt.Errorf("its %d processes were started by an earlier phos, and not as one tree", len(status.Processes))
 	}
 	return pids[0], nil
 }

@@ -179,7 +179,7 @@ func TestSavedTogether(t *testing.T) {
 	}
 }
 
-// TestNotSavable: what this version cannot save runs on, and the report says why.
+// TestNotSavable: what cannot be saved runs on, and the report says why.
 func TestNotSavable(t *testing.T) {
 	n := newNode(t)
 	n.run()
@@ -194,7 +194,7 @@ func TestNotSavable(t *testing.T) {
 	second.Do, second.Save = string(launch.Save), 1
 	s.order(&api.Orders{Epoch: 1, Orders: []*api.Order{order, second}})
 	for name, want := range map[string]string{
-		"a": "2 of its processes run; this version saves one process with its children", "b": "phosd",
+		"a": "its 2 processes were started by an earlier phos, and not as one tree", "b": "phosd",
 	} {
 		r := s.reported("that "+name+" is not saved", func(r *api.Report) bool {
 			return r.GetLaunch() == name && r.GetSave() == 1 && strings.Contains(r.GetSaveError(), want)

@@ -67,8 +67,8 @@ func (h *history) apart(what string, keys func(testimony) []string, together fun
 // wake is how long a process may run on after its host has stood still. Its supervisor stood still
 // as well, and must get the processor first. It is the most urgent one (nice -20) and needs less
 // than 100 ms, unless the machine has much more to do than it can: TestHostStoodStill of the
-// supervisor measured 13 to 177 ms, above 100 in 3 of 30 runs, where 25 threads wanted two cores.
-// The time also begins before all processes of the host are let go. So this is no time that a
+// supervisor measured 13 to 177 ms, above 100 in 3 of 30 runs, on two cores with a load average of
+// 25. The time also begins before all processes of the host are let go. So this is no time that a
 // supervisor promises; it tells what was written at the wake from what was written later.
 const wake = time.Second
 
