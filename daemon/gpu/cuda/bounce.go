@@ -2,6 +2,7 @@ package cuda
 
 import (
 	"errors"
+	"io"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -12,9 +13,9 @@ var errHost = errors.New("the program's memory cannot be accessed")
 // errStopping ends a copy in a stopping context.
 var errStopping = errors.New("the context is stopping")
 
-// bounceCopy copies between the device and memory that the driver does not know, through bounce
-// buffers. While the driver works on one buffer, the other is filled or drained. It returns when
-// the host's side is done.
+// bounceCopy copies between the device and memory that the driver does not know, or within host
+// memory, through bounce buffers. While the driver works on one buffer, the other is filled or
+// drained. It returns when the host's side is done.
 func (s *Stream) bounceCopy(w gpu.Copy) (err error) {
 	var carry func(dst, src gpu.Place, width, rows uint64) error
 	r := &doubleBuffer{stream: s}
@@ -24,7 +25,9 @@ func (s *Stream) bounceCopy(w gpu.Copy) (err error) {
 	case w.Src.Host == nil:
 		carry = r.download
 	default:
-		s.drain() // earlier work may still write the other device's memory
+		if s.drain(); s.context.stopping() { // earlier work may still use the memory
+			return nil
+		}
 		carry = r.hostToHost
 	}
 	err = w.EachPlane(func(dst, src gpu.Place, width, rows uint64) error {
@@ -208,6 +211,62 @@ func (r *doubleBuffer) hostToHost(dst, src gpu.Place, width, rows uint64) error 
 		return errHost
 	}
 	return nil
+}
+
+// hostOnly makes a copy that touches no device memory one for the host queue. The driver would wait
+// in the call until the stream has done the copy. The session's lock would be held, so a call of
+// another thread that the stream waits for would never come.
+func (c *Context) hostOnly(w gpu.Copy) gpu.Copy {
+	dst, src := c.hostPlace(w.Dst), c.hostPlace(w.Src)
+	if dst.Host == nil || src.Host == nil || peerMemory(dst) != nil || peerMemory(src) != nil {
+		return w
+	}
+	w.Dst, w.Src = dst, src
+	return w
+}
+
+// hostPlace returns a place with the host memory that MapHost has mapped there, if any.
+func (c *Context) hostPlace(p gpu.Place) gpu.Place {
+	d := c.device
+	if p.Host != nil || d.inWindow(p.Address) {
+		return p
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if mapped := d.table.find(p.Address); mapped != nil && mapped.host != nil {
+		p.Host = mappedHost{mapped.Address, mapped.host}
+	}
+	return p
+}
+
+// mappedHost is host memory of MapHost: it has the same address in this process.
+type mappedHost struct {
+	address uint64
+	memory  []byte
+}
+
+// ReadAt copies from the memory at an address.
+func (h mappedHost) ReadAt(p []byte, address int64) (int, error) {
+	part, err := h.part(address, len(p))
+	return copy(p, part), err
+}
+
+// WriteAt copies to the memory at an address.
+func (h mappedHost) WriteAt(p []byte, address int64) (int, error) {
+	part, err := h.part(address, len(p))
+	return copy(part, p), err
+}
+
+// part returns up to n bytes at an address, and io.ErrUnexpectedEOF if there are fewer.
+func (h mappedHost) part(address int64, n int) ([]byte, error) {
+	at := uint64(address) - h.address
+	if at > uint64(len(h.memory)) {
+		return nil, io.ErrUnexpectedEOF
+	}
+	if rest := h.memory[at:]; len(rest) < n {
+		return rest, io.ErrUnexpectedEOF
+	}
+	return h.memory[at:][:n], nil
 }
 
 const (

@@ -9,10 +9,11 @@
 //
 // Work that the driver can order goes to the driver's streams at once: launches, copies and fills
 // of device memory, events. Work that needs the host in the middle of a stream, a Call or a copy
-// with pageable memory, goes to the stream's host queue (hostqueue.go). Its goroutine waits for the
-// driver, does the work, and lets later work proceed. A Completion runs beside the
-// stream (completion.go). So no function of the session runs on a thread of the driver, and every
-// Call runs even after a fault.
+// with pageable memory, goes to the stream's host queue (hostqueue.go). So does a copy that touches
+// no device memory, because the driver would wait for it in the call (bounce.go). The queue's
+// goroutine waits for the driver, does the work, and lets later work proceed. A Completion runs
+// beside the stream (completion.go). So no function of the session runs on a thread of the driver,
+// and every Call runs even after a fault.
 //
 // A fault ends all contexts of the process, with their memory, and the driver does not report its
 // address. So this backend is not a gpu.FaultContainer.

@@ -174,7 +174,7 @@ func (c *Context) remoteContext(address uint64) *Context {
 		return nil
 	}
 	for _, d := range c.backend.devices {
-		if d == c.device || d.allows(c.device.ordinal) || !d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
+		if d == c.device || d.allows(c.device.ordinal) || !d.inWindow(address) {
 			continue
 		}
 		if contexts := c.backend.contextsOf(d); len(contexts) > 0 {
@@ -184,9 +184,14 @@ func (c *Context) remoteContext(address uint64) *Context {
 	return nil
 }
 
+// inWindow reports whether an address is in the device's window.
+func (d *device) inWindow(address uint64) bool {
+	return d.window.Contains(gpu.Range{Address: address, Bytes: 1})
+}
+
 // hasMapped reports whether an address is in the device's window or mapped for it.
 func (d *device) hasMapped(address uint64) bool {
-	if d.window.Contains(gpu.Range{Address: address, Bytes: 1}) {
+	if d.inWindow(address) {
 		return true
 	}
 	d.mu.Lock()

@@ -26,6 +26,8 @@ func (c *Context) prepare(work gpu.Work) (item, error) {
 			it.record = e.acquire()
 		}
 		return it, err
+	case gpu.Copy:
+		it.work = c.hostOnly(work)
 	}
 	return it, nil
 }

@@ -138,3 +138,44 @@ func testFill(t *testing.T, b *bench) {
 		_ = t
 	}
 }
+
+// testCopyHostOnly submits copies that touch no device memory behind a word that is not met yet.
+// Submit must not wait: the program may meet the word in its next call.
+func testCopyHostOnly(t *testing.T, b *bench) {
+	const address, n, pitch = 0x6100_0000_0000, 2 * gpu.EarlyBytes, 256
+	arena := b.hostMemory(address, 2*n)
+	b.must(b.context.Memory().MapHost(address, arena))
+	data, back, word := noise(6, n), make(host, n), b.alloc(8)
+	to := arena[:n]
+	copy(arena[n:], data)
+	heads, begin := make([]byte, n), append(data[:9:9], make([]byte, n-9)...)
+	for at := 0; at < n; at += pitch {
+		heads[at] = data[at]
+	}
+	row := func(at uint64) gpu.Place { return gpu.Place{Address: at, RowPitch: pitch} }
+	for _, c := range []struct {
+		name          string
+		work          gpu.Copy
+		written, want []byte
+	}{
+		{"line", linear(device(address), device(address+n), n), to, data},
+		{"rows", gpu.Copy{Dst: row(address), Src: row(address + n), Extent: [3]uint64{1, n / pitch, 1}}, to, heads},
+		{"from program", linear(device(address), program(data, 0), n), to, data},
+		{"early from program", linear(device(address), program(data, 0), 9), to, begin},
+		{"to program", linear(program(back, 0), device(address+n), n), back, data},
+	} {
+		t.Run(c.name, func(*testing.T) {
+			clear(to)
+			b.write(word, make([]byte, 8))
+			s, behind := b.newStream(), b.alloc(n)
+			met := gpu.MemoryOp{Wait: true, Until: gpu.UntilEqual, Bytes: 4, Address: word, Value: 1}
+			b.submit(s, gpu.MemoryOps{Ops: []gpu.MemoryOp{met}}, c.work, linear(device(behind), device(address), n))
+			b.want("before the word is met", s.Query(), abi.NotReady)
+			b.same("before the word is met", c.written, make([]byte, n))
+			b.write(word, []byte{1})
+			b.must(s.Synchronize())
+			b.same("copied", c.written, c.want)
+			b.same("copied after that", b.read(behind, n), to)
+		})
+	}
+}

@@ -39,6 +39,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"copy/boxes", testCopyBoxes},
 		{"copy/host error", testCopyHostError},
 		{"copy/refused", testCopyRefused},
+		{"copy/host only", testCopyHostOnly},
 		{"fill", testFill},
 		{"stream/order", testOrder},
 		{"stream/concurrency", testConcurrency},
