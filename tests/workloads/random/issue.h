@@ -255,9 +255,19 @@ static void finish(const struct work *x, int s)
 	apply(x);
 }
 
-static bool on_private(const struct work *x)
+static bool page_locked(const struct buffer *b)
 {
-	return x->to.b->kind == PRIVATE || (x->from.b && x->from.b->kind == PRIVATE);
+	return b->kind == PINNED || b->kind == SHARED;
+}
+
+/* Whether the call may wait for the stream: a copy with pageable memory, or of page-locked memory
+ * to page-locked memory. */
+static bool may_wait(const struct work *x)
+{
+	const struct buffer *d = x->to.b, *s = x->from.b;
+	if (d->kind == PRIVATE || (s && s->kind == PRIVATE))
+		return true;
+	return x->verb == COPY && page_locked(d) && page_locked(s);
 }
 
 static void do_work(void)
@@ -269,7 +279,7 @@ static void do_work(void)
 	enter(w.streams[s].context);
 	implicit(s);
 	prepare(&x, s);
-	if (on_private(&x))
+	if (may_wait(&x))
 		blocking();
 	enter(w.streams[s].context);
 	describe(&x, "stream", s);
