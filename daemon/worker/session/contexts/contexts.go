@@ -57,21 +57,28 @@ func (s *Contexts) endContext(call *core.Call, c *core.Context) error {
 			st.Drop()
 		}
 		c.Waiters.Wait()
-		if s.reclaim.Defers() && s.needsIdle(c) {
-			c.Device.WaitReleased()
-			return s.reclaim.WhenIdle(func() error { return s.finishContext(c) })
+		if done, err := s.finishBeside(c); done {
+			return err
 		}
-		s.Mu.Lock()
-		defer s.Mu.Unlock()
-		return s.finishContext(c)
+		c.Device.WaitReleased()
+		return s.reclaim.WhenIdle(func() error { return s.finishContext(c) })
 	})
 }
 
-// needsIdle reports whether the end of a context is also that of more, for which a driver may wait
-// for all GPUs.
-func (s *Contexts) needsIdle(c *core.Context) bool {
+// finishBeside ends a context beside the work of others, unless that needs idle GPUs. Of two last
+// contexts of a device that end at once, the second one needs them.
+func (s *Contexts) finishBeside(c *core.Context) (done bool, err error) {
 	s.Mu.Lock()
 	defer s.Mu.Unlock()
+	if s.reclaim.Defers() && s.needsIdle(c) {
+		return false, nil
+	}
+	return true, s.finishContext(c)
+}
+
+// needsIdle reports whether the end of a context is also that of more, for which a driver may wait
+// for all GPUs. It needs s.Mu.
+func (s *Contexts) needsIdle(c *core.Context) bool {
 	for _, other := range s.Contexts {
 		if _, enabled := other.Peers[c]; enabled {
 			return true
