@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 	}
 	status := m.Run()
 	removeParent(parentCgroup)
+	_ = os.RemoveAll(trunkDir)
 	os.Exit(status)
 }
 

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 
 	"golang.org/x/sys/unix"
@@ -18,11 +19,30 @@ import (
 // inTrunk lets the attempts of fixtures have a trunk.
 var inTrunk bool
 
+// trunkDir is where the program of trunks is: every user may execute it there. TestMain removes it.
+var trunkDir string
+
+// trunkProgram returns the program of trunks.
+var trunkProgram = sync.OnceValues(func() (path string, err error) {
+	if trunkDir, err = os.MkdirTemp("", "trunk"); err != nil {
+		return "", err
+	}
+	if err := os.Chmod(trunkDir, 0o755); err != nil {
+		return "", err
+	}
+	path = filepath.Join(trunkDir, "linked")
+	return path, (&trunk.Program{Path: filepath.Join(trunkDir, "program")}).Link(path)
+})
+
 // addTrunk gives an attempt a trunk, of the user of its first process.
 func (f *fixture) addTrunk() {
+	program, err := trunkProgram()
+	if err != nil {
+		f.Fatal(err)
+	}
 	first := f.spec.Processes[0]
 	f.spec.Trunk = &Trunk{Process: Process{
-		Command: []string{itself(f.T), trunk.Role}, Environment: []string{f.mark}, Directory: "/",
+		Command: []string{program, trunk.Role}, Environment: []string{f.mark}, Directory: "/",
 		UID: first.UID, GID: first.GID, Groups: first.Groups,
 	}}
 }
