@@ -191,12 +191,28 @@ func (k *controller) lead(
 	return err
 }
 
-// openMembers opens the members of the cluster, and tells of this controller.
+// storeAfter is the pause before a store that does not answer is asked again.
+const storeAfter = time.Second
+
+// openMembers opens the members of the cluster, and tells of this controller. A controller with
+// peers waits while the store does not answer: one of them may have just died.
 func (k *controller) openMembers(ctx context.Context) (*members.Members, error) {
-	self := record.Controller{Name: k.name, Address: k.address, Version: api.Version}
-	return members.Open(ctx, k.objects, members.Settings{
-		Self: self, Peers: slices.Collect(maps.Keys(k.config.Store.Peers)), NodeLife: time.Duration(k.config.Nodes.Certificate),
-	})
+	settings := members.Settings{
+		Self:     record.Controller{Name: k.name, Address: k.address, Version: api.Version},
+		Peers:    slices.Collect(maps.Keys(k.config.Store.Peers)),
+		NodeLife: time.Duration(k.config.Nodes.Certificate),
+	}
+	for {
+		opened, err := members.Open(ctx, k.objects, settings)
+		if len(settings.Peers) == 0 || !errors.Is(err, store.ErrUnavailable) || ctx.Err() != nil {
+			return opened, err
+		}
+		k.log.Warn("waiting for the store", "error", err)
+		select {
+		case <-ctx.Done():
+		case <-time.After(storeAfter):
+		}
+	}
 }
 
 // certificates returns how this controller shows itself.
