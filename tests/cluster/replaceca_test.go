@@ -63,7 +63,7 @@ func TestReplaceCA(t *testing.T) {
 	}
 	_, again := s.invite("add", "bob")
 	login[len(login)-1] = again[len(again)-1] // the fingerprint of the next CA
-	s.hosts[2].RunCLI(append(login, "--token-file", awayToken)...)
+	s.accept(s.hosts[2], append(login, "--token-file", awayToken)...)
 
 	s.agents[2].Kill()
 	s.agents[2].Start()
