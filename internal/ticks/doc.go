@@ -1,4 +1,4 @@
-// Package ticks has loops that do something again and again until a context ends.
+// Package ticks has loops and pauses that end with a context.
 //
 // Read every.go.
 package ticks

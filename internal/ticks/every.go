@@ -27,3 +27,15 @@ func Every(ctx context.Context, interval time.Duration) iter.Seq[time.Time] {
 		}
 	}
 }
+
+// Pause waits for a time, or returns the error of the context.
+func Pause(ctx context.Context, wait time.Duration) error {
+	timer := time.NewTimer(wait)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}

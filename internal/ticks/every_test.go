@@ -2,6 +2,7 @@ package ticks
 
 import (
 	"context"
+	"errors"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -65,4 +66,16 @@ func TestEndedWhileBusy(t *testing.T) {
 			t.Errorf("%d runs", count)
 		}
 	})
+}
+
+// TestPause: a pause ends with its time, or with the context.
+func TestPause(t *testing.T) {
+	ctx, cancel := context.WithCancel(t.Context())
+	if err := Pause(ctx, time.Nanosecond); err != nil {
+		t.Error(err)
+	}
+	cancel()
+	if err := Pause(ctx, time.Hour); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
 }

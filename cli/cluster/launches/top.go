@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 const aboutTop = `Shows what the processes of launches use, on all nodes: CPU, memory, memory of GPUs, and how busy
@@ -98,7 +99,7 @@ func (t *top) once(ctx context.Context, asJSON bool) error {
 	if _, _, err := t.look(ctx); err != nil {
 		return err
 	}
-	if err := pause(ctx, topFirst); err != nil {
+	if err := ticks.Pause(ctx, topFirst); err != nil {
 		return err
 	}
 	used, notices, err := t.look(ctx)
@@ -137,7 +138,7 @@ func (t *top) watch(ctx context.Context, every time.Duration, screen *os.File) e
 		if err := show(screen, text.String()); err != nil {
 			return err
 		}
-		if pause(ctx, wait) != nil {
+		if ticks.Pause(ctx, wait) != nil {
 			return nil
 		}
 	}
@@ -151,16 +152,4 @@ func show(screen *os.File, text string) error {
 	}
 	_, err := fmt.Fprint(screen, "\x1b[H\x1b[2J", view.Fit(text, rows, columns))
 	return err
-}
-
-// pause waits for a time.
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

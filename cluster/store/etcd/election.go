@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/internal/linux/boottime"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // revokeTime is how long a candidate that gives up waits for the end of its lease.
@@ -55,7 +56,7 @@ func (s *Store) Campaign(ctx context.Context, name string) (store.Leadership, er
 			silent = true
 			s.config.Log.Warn("campaign interrupted", "error", err)
 		}
-		if err := pause(ctx, retryTime); err != nil {
+		if err := ticks.Pause(ctx, retryTime); err != nil {
 			return nil, fmt.Errorf("campaign: %w", err)
 		}
 	}

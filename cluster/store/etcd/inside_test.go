@@ -2,7 +2,6 @@ package etcd
 
 import (
 	"bytes"
-	"context"
 	"crypto/sha256"
 	"errors"
 	"io"
@@ -115,16 +114,5 @@ func TestSealedWriterFails(t *testing.T) {
 	}
 	if err := checked.finish(); !errors.Is(err, errWriter) {
 		t.Errorf("the hash was not written: %v", err)
-	}
-}
-
-func TestPause(t *testing.T) {
-	ctx, cancel := context.WithCancel(t.Context())
-	if err := pause(ctx, time.Nanosecond); err != nil {
-		t.Error(err)
-	}
-	cancel()
-	if err := pause(ctx, time.Hour); !errors.Is(err, context.Canceled) {
-		t.Error(err)
 	}
 }

@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/internal/linux/boottime"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // leadership renews a lease. The client's own KeepAlive does not say when it sent the request that
@@ -112,7 +113,7 @@ func (l *leadership) extend(until time.Duration) {
 func (l *leadership) renew(ctx context.Context) {
 	defer l.end()
 	interval, retry := l.store.config.Lease/3, l.store.config.Lease/30
-	for wait := interval; pause(ctx, wait) == nil; {
+	for wait := interval; ticks.Pause(ctx, wait) == nil; {
 		switch err := l.request(ctx); {
 		case err == nil:
 			wait = interval

@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // Watch sends changes until the context ends, deliver fails, or changes are missing.
@@ -54,7 +54,7 @@ func (w *watch) run(ctx context.Context) error {
 			return err
 		}
 		w.store.config.Log.Warn("watch interrupted", "key", w.path, "after", w.after, "error", err)
-		if err := pause(ctx, retryTime); err != nil {
+		if err := ticks.Pause(ctx, retryTime); err != nil {
 			return err
 		}
 	}
@@ -105,17 +105,5 @@ func (s *Store) change(event *clientv3.Event) store.Change {
 			Key: s.key(event.Kv.Key), Value: event.Kv.Value, Revision: store.Revision(event.Kv.ModRevision),
 		},
 		Deleted: event.Type == mvccpb.Event_DELETE,
-	}
-}
-
-// pause waits for a time, or returns the error of the context.
-func pause(ctx context.Context, wait time.Duration) error {
-	timer := time.NewTimer(wait)
-	defer timer.Stop()
-	select {
-	case <-timer.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
 	}
 }
