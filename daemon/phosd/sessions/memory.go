@@ -9,14 +9,18 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 const (
-	// idleInterval is between two looks at the memory for sessions while there are none, and
-	// memoryInterval while there are: a program fills gigabytes in a second. The files of sessions are
-	// looked at only if more than one part in busyPart of the memory is used.
-	idleInterval, memoryInterval = time.Second, 50 * time.Millisecond
-	busyPart                     = 4
+	// maxLook is between two looks at the memory for sessions while there are none, or while it is
+	// nearly empty. minLook is between two while the files of sessions are looked at, which they are
+	// if more than one part in busyPart of the memory is used.
+	maxLook, minLook = time.Second, 50 * time.Millisecond
+	busyPart         = 4
+	// fillRate is how many bytes a second programs can fill at most: as fast as a large machine
+	// takes its memory into use.
+	fillRate = 16 << 30
 	// policeTimeout is how long a new session waits for memory that others have taken unasked.
 	policeTimeout = 2 * time.Second
 	// maxRevoked is how many ended sessions with open files are watched: each takes two descriptors.
@@ -53,21 +57,34 @@ func (m *Sessions) givenBytes(s *Session) uint64 {
 // ends. Workers keep to their users' shares, but a program owns its session's files: it can write
 // where nothing was reserved, and make them longer.
 func (m *Sessions) WatchMemory() {
-	tick := time.NewTicker(idleInterval)
-	defer tick.Stop()
-	for {
-		select {
-		case <-m.life.Done():
-			return
-		case <-tick.C:
-		}
-		if m.Count() > 0 {
-			tick.Reset(memoryInterval)
-		} else {
-			tick.Reset(idleInterval)
-		}
+	wait := maxLook
+	for ticks.Pause(m.life, wait) == nil {
 		m.policeMemory()
+		wait = m.untilNextLook()
 	}
+}
+
+// untilNextLook returns how long the memory may be left alone.
+func (m *Sessions) untilNextLook() time.Duration {
+	space, err := m.dir.Space()
+	switch {
+	case m.Count() == 0:
+		return maxLook
+	case err != nil:
+		return minLook // policeMemory reports it
+	}
+	return untilBusy(space)
+}
+
+// untilBusy returns the time after which programs can have filled so much of the memory that the
+// files of sessions must be looked at.
+func untilBusy(space rundir.Space) time.Duration {
+	used, busy := space.AllBytes-space.FreeBytes, space.AllBytes/busyPart
+	if used >= busy {
+		return minLook
+	}
+	seconds := float64(busy-used) / fillRate
+	return min(max(time.Duration(seconds*float64(time.Second)), minLook), maxLook)
 }
 
 // policeMemory ends the sessions that hold more than was reserved for them, and reports whether it

@@ -113,7 +113,7 @@ func (m *Sessions) reserveSession(given slot) error {
 		case err == nil:
 			return nil
 		case m.policeMemory() && time.Since(begun) < policeTimeout:
-			time.Sleep(memoryInterval / 5) //nolint:forbidigo // the kernel has no event for freed memory
+			time.Sleep(minLook / 5) //nolint:forbidigo // the kernel has no event for freed memory
 		case ledger.IsShare(err):
 			return fmt.Errorf("%w: %w: %s", api.ErrExhausted, err, m.describeHolders(given))
 		default:
