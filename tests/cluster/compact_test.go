@@ -10,6 +10,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/hosts"
 )
 
@@ -26,6 +27,23 @@ func (s *site) compact(h *hosts.Host) {
 	if err != nil {
 		s.Logf("the store of %s is not compacted: %v", h.Name, err) // its member may not have the others now
 	}
+}
+
+// follower returns the index of a controller that leads neither the cluster nor the store.
+func (s *site) follower() int {
+	s.Helper()
+	leader, found := s.leader(), -1
+	harness.Eventually(s.T, "a controller only follows", func() bool {
+		for i := range s.controllers {
+			client := s.etcd(s.hosts[i])
+			status, err := client.Status(s.Context(), client.Endpoints()[0])
+			if err == nil && i != leader && status.Leader != 0 && status.Leader != status.Header.MemberId {
+				found = i
+			}
+		}
+		return found >= 0
+	})
+	return found
 }
 
 // TestCompacted: the store forgets its history while controllers, agents and a client watch, and
@@ -52,8 +70,7 @@ func TestCompacted(t *testing.T) {
 			}
 		}
 	}()
-	leader := s.leader()
-	behind := (leader + 1) % 3
+	leader, behind := s.leader(), s.follower()
 	id := s.launch(shell("sleep 1000", 3, 1))
 	before := s.awaitRunning(id)
 	s.controllers[behind].Signal(syscall.SIGSTOP)

@@ -11,8 +11,13 @@ import (
 	"github.com/phos-gpu/phos/cluster/store"
 )
 
-// retryAfter is the pause before a write is tried again at a store that does not take it.
-const retryAfter = 200 * time.Millisecond
+const (
+	// retryAfter is the pause before a write is tried again at a store that does not take it.
+	retryAfter = 200 * time.Millisecond
+	// tryFor is how long one try may take. What etcd has taken while its own leader dies is lost, and
+	// it says so only after seconds; the next try may reach the next leader.
+	tryFor = 2 * time.Second
+)
 
 // Writer writes records with the epoch of one leadership. Several goroutines may use it, for
 // different records.
@@ -47,7 +52,7 @@ func (w *Writer) Stuck() error {
 func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *store.Revision) error {
 	unsure := false // an earlier try may have been done
 	for {
-		next, err := w.Store.Put(ctx, store.Write{
+		next, err := w.try(ctx, store.Write{
 			Key: key, Value: value, Replaces: *revision, Epoch: w.Leadership.Epoch(),
 		})
 		switch {
@@ -58,6 +63,7 @@ func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *st
 		case errors.Is(err, store.ErrConflict) && unsure:
 			if done, found := w.wasWritten(ctx, key, value); found {
 				*revision = done
+				w.refusal.Store(nil)
 				return nil
 			}
 			return fmt.Errorf("write %s: %w", key, err)
@@ -67,13 +73,44 @@ func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *st
 		unsure = true
 		w.refusal.CompareAndSwap(nil, &refusal{err, time.Now()})
 		w.Log.Warn("store does not take a record; trying again", "key", key, "error", err)
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-w.Leadership.Lost():
-			return fmt.Errorf("write %s: %w", key, store.ErrDeposed)
-		case <-time.After(retryAfter):
+		if err := w.pause(ctx); err != nil {
+			return fmt.Errorf("write %s: %w", key, err)
 		}
+	}
+}
+
+// try writes once. It gives up after tryFor, and at once when the leadership ends.
+func (w *Writer) try(ctx context.Context, write store.Write) (store.Revision, error) {
+	limited, cancel := context.WithTimeout(ctx, tryFor)
+	defer cancel()
+	go func() {
+		select {
+		case <-w.Leadership.Lost():
+			cancel()
+		case <-limited.Done():
+		}
+	}()
+	revision, err := w.Store.Put(limited, write)
+	switch {
+	case err == nil || ctx.Err() != nil:
+		return revision, err
+	case errors.Is(limited.Err(), context.DeadlineExceeded):
+		return 0, fmt.Errorf("%w within %v", store.ErrUnavailable, tryFor)
+	case limited.Err() != nil:
+		return 0, store.ErrDeposed
+	}
+	return 0, err
+}
+
+// pause waits before the next try. An error means that there is none.
+func (w *Writer) pause(ctx context.Context) error {
+	select {
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-w.Leadership.Lost():
+		return store.ErrDeposed
+	case <-time.After(retryAfter):
+		return nil
 	}
 }
 

@@ -137,6 +137,52 @@ func TestPutFails(t *testing.T) {
 	}
 }
 
+// silent is a store that does not answer the first writes.
+type silent struct {
+	store.Store
+	writes int         // that get no answer
+	asked  chan<- bool // gets a value for each of them
+}
+
+func (s *silent) Put(ctx context.Context, w store.Write) (store.Revision, error) {
+	if s.writes == 0 {
+		return s.Store.Put(ctx, w)
+	}
+	s.writes--
+	s.asked <- true
+	<-ctx.Done()
+	return 0, ctx.Err()
+}
+
+// TestNoAnswer: a try without an answer is given up, and so is the record when the leadership ends.
+func TestNoAnswer(t *testing.T) {
+	w, f := newWriter(t)
+	asked := make(chan bool, 2)
+	w.Store = &silent{Store: f.Store, writes: 1, asked: asked}
+	var revision store.Revision
+	if err := w.Put(t.Context(), "launches/one", []byte("x"), &revision); err != nil {
+		t.Errorf("after a write without an answer: %v", err)
+	}
+	<-asked
+	stored(t, f.Store, "launches/one")
+
+	w.Store = &silent{Store: f.Store, writes: 1, asked: asked}
+	resigned := make(chan error)
+	go func() {
+		<-asked
+		resigned <- w.Leadership.Resign(t.Context())
+	}()
+	if err := w.Put(t.Context(), "launches/one", []byte("y"), &revision); !errors.Is(err, store.ErrDeposed) {
+		t.Errorf("after the end of the leadership: %v", err)
+	}
+	if err := <-resigned; err != nil {
+		t.Error(err)
+	}
+	if got, _ := stored(t, f.Store, "launches/one"); got != "x" {
+		t.Errorf("the store has %q", got)
+	}
+}
+
 // TestDelete: a record that cannot be removed stays, and that is no error.
 func TestDelete(t *testing.T) {
 	w, f := newWriter(t)
