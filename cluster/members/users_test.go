@@ -1,6 +1,7 @@
 package members
 
 import (
+	"context"
 	"errors"
 	"slices"
 	"strings"
@@ -214,4 +215,57 @@ func TestExpiredUser(t *testing.T) {
 		!strings.Contains(err.Error(), token.ErrExpired.Error()) {
 		t.Errorf("it is %v, %v", c, err)
 	}
+}
+
+// meanwhile is a store that runs something once before a request for the users' tokens is answered,
+// or after a token was written.
+type meanwhile struct {
+	store.Store
+	beforeAnswer, afterPut func()
+}
+
+func (s *meanwhile) List(ctx context.Context, prefix string) ([]store.Object, store.Revision, error) {
+	objects, revision, err := s.Store.List(ctx, prefix)
+	if run := s.beforeAnswer; run != nil && prefix == record.UserTokenPrefix {
+		s.beforeAnswer = nil
+		run()
+	}
+	return objects, revision, err
+}
+
+func (s *meanwhile) Put(ctx context.Context, w store.Write) (store.Revision, error) {
+	revision, err := s.Store.Put(ctx, w)
+	if run := s.afterPut; run != nil {
+		s.afterPut = nil
+		run()
+	}
+	return revision, err
+}
+
+// TestTwoAtOnce: of two requests at once for a user of one name, one is refused and leaves nothing.
+// Of two for the next token of a user, one token is good afterwards.
+func TestTwoAtOnce(t *testing.T) {
+	objects := servertest.Store(t)
+	between := &meanwhile{Store: objects}
+	m, other := open(t, between, "c1"), open(t, objects, "c1")
+	ada := &api.User{Name: "ada"}
+	var good string
+	between.beforeAnswer = func() { good = add(t, other, &api.AddUserRequest{User: ada}) }
+	if reply, err := m.AddUser(t.Context(), admin, &api.AddUserRequest{User: ada}); !errors.Is(err, api.ErrRefused) {
+		t.Errorf("a second user of one name: %v, %v", reply, err)
+	}
+	if _, err := who(t, m, "Bearer "+good); err != nil {
+		t.Errorf("the first user's token: %v", err)
+	}
+	if list, err := m.ListUsers(t.Context()); err != nil || len(list.GetUsers()) != 1 {
+		t.Error(list, err)
+	}
+
+	next := &api.AddUserRequest{User: ada, TokenOnly: true}
+	between.afterPut = func() { good = add(t, other, next) }
+	older := add(t, m, next)
+	if _, err := who(t, m, "Bearer "+good); err != nil {
+		t.Errorf("the newer of two tokens: %v", err)
+	}
+	unknown(t, m, "Bearer "+older)
 }
