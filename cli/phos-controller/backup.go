@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/cluster/store/etcd"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // reached is how a client that is no controller reaches the store.
@@ -71,12 +72,7 @@ func writeWhole(path string, fill func(io.Writer) error) (bytes int64, err error
 	if err := os.Rename(file.Name(), path); err != nil {
 		return 0, err
 	}
-	dir, err := os.Open(filepath.Dir(path))
-	if err != nil {
-		return 0, err
-	}
-	defer dir.Close()
-	return info.Size(), dir.Sync()
+	return info.Size(), dirsync.Sync(filepath.Dir(path))
 }
 
 // restore makes the store of this controller from a backup. None may be there. Of several

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // accessList is the extended attribute with a file's access control list.
@@ -74,12 +76,9 @@ func renameNew(from, to string) error {
 	if err != nil {
 		return &os.PathError{Op: "rename", Path: to, Err: err}
 	}
-	dir, err := os.Open(filepath.Dir(to))
+	err = dirsync.Sync(filepath.Dir(to))
 	if errors.Is(err, os.ErrPermission) {
 		return nil // the user may write the directory, but not read it
 	}
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
+	return err
 }

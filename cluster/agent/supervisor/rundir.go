@@ -10,6 +10,8 @@ import (
 	"slices"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // Names of files in a run directory.
@@ -80,16 +82,7 @@ func writeJSON(dir, name string, content any, d durability) error {
 	if err := os.Rename(path+".new", path); err != nil || d == fast {
 		return err
 	}
-	return syncDir(dir)
-}
-
-// syncDir makes the names in a directory survive a power cut.
-func syncDir(dir string) error {
-	file, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(file.Sync(), file.Close())
+	return dirsync.Sync(dir)
 }
 
 // readJSON reads a file that writeJSON has written.

@@ -11,6 +11,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // Key seals images.
@@ -105,7 +107,7 @@ func (d *Dir) RemoveKey(name string) error {
 	} else if err != nil {
 		return fmt.Errorf("remove key: %w", err)
 	}
-	return syncDirectory(d.imported())
+	return dirsync.Sync(d.imported())
 }
 
 // openKey reads the key, or makes it if there is none yet.
@@ -133,7 +135,7 @@ func writeKey(path string, key Key) error {
 	if err := os.Rename(temporary, path); err != nil {
 		return fmt.Errorf("write key: %w", err)
 	}
-	return syncDirectory(filepath.Dir(path))
+	return dirsync.Sync(filepath.Dir(path))
 }
 
 func readKey(path string) (key Key, err error) {
@@ -149,13 +151,4 @@ func readKey(path string) (key Key, err error) {
 		return key, fmt.Errorf("read key %s: %w", path, ErrKey)
 	}
 	return key, nil
-}
-
-// syncDirectory makes renames in a directory durable.
-func syncDirectory(path string) error {
-	dir, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(dir.Sync(), dir.Close())
 }

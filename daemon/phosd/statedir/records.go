@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // Records are small files of one kind. They outlive a boot.
@@ -41,7 +43,7 @@ func (r *Records) Save(name string, text []byte) error {
 	if err := os.Rename(temporary, filepath.Join(r.path, name+recordSuffix)); err != nil {
 		return fmt.Errorf("save record: %w", err)
 	}
-	return syncDirectory(r.path)
+	return dirsync.Sync(r.path)
 }
 
 // All returns the records by their names.
@@ -76,5 +78,5 @@ func (r *Records) Remove(name string) error {
 	if err != nil {
 		return fmt.Errorf("remove record: %w", err)
 	}
-	return syncDirectory(r.path)
+	return dirsync.Sync(r.path)
 }

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // Write makes or replaces a file, with mode 0600. Readers see the old content or the new one, also
@@ -33,14 +35,5 @@ func write(path string, content []byte) error {
 	if err != nil {
 		return errors.Join(err, os.Remove(file.Name()))
 	}
-	return syncFolder(folder)
-}
-
-// syncFolder makes a rename in a folder durable.
-func syncFolder(path string) error {
-	folder, err := os.Open(path)
-	if err != nil {
-		return err
-	}
-	return errors.Join(folder.Sync(), folder.Close())
+	return dirsync.Sync(folder)
 }
