@@ -19,7 +19,8 @@ type Node struct {
 	After []int
 }
 
-// Executable is an instantiated graph.
+// Executable is an instantiated graph. Its launches must not overlap: the caller makes a stream
+// wait for a launch in another one.
 type Executable interface {
 	// Launch runs the whole graph as one piece of work in the stream.
 	Launch(stream Stream) error

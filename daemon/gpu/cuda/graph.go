@@ -23,10 +23,7 @@ type Executable struct {
 	stale  bool
 	// stream is the stream of native's latest launch.
 	stream *Stream
-	// lastLaunch is reached when the latest launch is done; the next launch waits for it, because
-	// launches of one graph do not overlap. It is nil if the driver orders them itself.
-	lastLaunch *eventRecord
-	closed     bool
+	closed bool
 }
 
 // Instantiate checks a graph and prepares it for launching.
@@ -102,35 +99,13 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 func (e *Executable) launchNative(s *Stream) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if e.lastLaunch != nil {
-		if err := s.put(item{work: gpu.Await{}, record: e.lastLaunch}); err != nil {
-			e.lastLaunch = nil // put has released it
-			return err
-		}
-		e.lastLaunch = nil
-	}
 	e.native.addLaunch()
 	e.stream = s
-	if err := s.put(item{work: gpu.Empty{}, graph: e.native}); err != nil || !s.queueRunning {
-		return err
-	}
-	e.lastLaunch = e.newLaunchRecord()
-	return s.put(item{work: gpu.Record{}, record: e.lastLaunch})
-}
-
-// newLaunchRecord returns an event record for the end of a launch, referenced by the graph and the
-// stream.
-func (e *Executable) newLaunchRecord() *eventRecord {
-	m := &eventRecord{context: e.context}
-	m.references.Store(2)
-	return m
+	return s.put(item{work: gpu.Empty{}, graph: e.native})
 }
 
 // items returns the items of one launch. mu is held.
 func (e *Executable) items() (items []item, err error) {
-	if e.lastLaunch != nil {
-		items = append(items, item{work: gpu.Await{}, record: e.lastLaunch})
-	}
 	for _, i := range e.plan.Order {
 		it, err := e.context.prepare(e.works[i])
 		if err != nil {
@@ -138,13 +113,11 @@ func (e *Executable) items() (items []item, err error) {
 				it.abandon()
 				it.release()
 			}
-			e.lastLaunch = nil
 			return nil, fmt.Errorf("graph node %d: %w", i, err)
 		}
 		items = append(items, it)
 	}
-	e.lastLaunch = e.newLaunchRecord()
-	return append(items, item{work: gpu.Record{}, record: e.lastLaunch}), nil
+	return items, nil
 }
 
 // putAll puts items without other work in between. After the first failure, it only releases the
@@ -163,8 +136,7 @@ func (s *Stream) putAll(items []item) (err error) {
 	return err
 }
 
-// releaseNative destroys the driver's graph after its launches; another graph waits for them. mu is
-// held.
+// releaseNative destroys the driver's graph after its launches. mu is held.
 func (e *Executable) releaseNative() {
 	native, s := e.native, e.stream
 	e.native, e.stream = nil, nil
@@ -182,12 +154,6 @@ func (e *Executable) releaseNative() {
 		return
 	}
 	defer s.mu.Unlock()
-	if e.lastLaunch == nil {
-		m := e.newLaunchRecord()
-		if s.accept(item{work: gpu.Record{}, record: m}) == nil {
-			e.lastLaunch = m
-		}
-	}
 	// If the driver has no more events, the graph stays until the context is closed.
 	_ = s.accept(item{work: gpu.Completion{Func: native.release}, own: true})
 }
@@ -201,6 +167,5 @@ func (e *Executable) Close() error {
 	}
 	e.closed = true
 	e.releaseNative()
-	e.lastLaunch.release()
 	return nil
 }

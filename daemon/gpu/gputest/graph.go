@@ -79,8 +79,8 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 }
 
 // testGraphQueued updates a graph with every kind of node while its launches are blocked behind a
-// gate, and launches it in two streams. Each launch must use the graph's state at the call, and
-// launches must not overlap.
+// gate, and launches it in two streams, one launch after the other. Each launch must use the graph's
+// state at the call.
 func testGraphQueued(_ *testing.T, b *bench) {
 	data := b.load(noise(9, 1000))
 	address, log := b.alloc(1000), b.alloc(8000)
@@ -112,6 +112,7 @@ func testGraphQueued(_ *testing.T, b *bench) {
 	nodes[0].After = nil
 	e, first, second := b.instantiate(nodes...), b.newStream(), b.newStream()
 	held, reached, open := gate()
+	launched := b.newEvent(false)
 	for i := range launches {
 		for node, w := range work(i) {
 			b.must(e.Update(node, w))
@@ -124,12 +125,47 @@ func testGraphQueued(_ *testing.T, b *bench) {
 			b.submit(first, held)
 			b.waitClosed("gate", reached)
 		}
+		b.submit(stream, gpu.Await{Event: launched})
 		b.must(e.Launch(stream))
+		b.submit(stream, gpu.Record{Event: launched})
 	}
 	b.must(e.Close())
 	open()
 	b.must(b.context.Synchronize())
 	b.same("results of all launches", b.read(log, len(want)), want)
+}
+
+// testGraphApart launches a graph in a stream that then waits for a word, and in another one: the
+// second launch does not wait for the word, whether the graph was updated in between or not.
+func testGraphApart(_ *testing.T, b *bench) {
+	address, word := b.alloc(8), b.alloc(8)
+	fill := func(columns uint64) gpu.Fill {
+		return gpu.Fill{Address: address, Pattern: 7, PatternBytes: 4, Columns: columns, Rows: 1}
+	}
+	for turn, updated := range []bool{false, true} {
+		e, first, second := b.instantiate(gpu.Node{Work: fill(1)}), b.newStream(), b.newStream()
+		met := gpu.MemoryOp{Wait: true, Until: gpu.UntilEqual, Bytes: 4, Address: word, Value: uint64(turn + 1)}
+		launched := b.newEvent(false)
+		b.must(e.Launch(first))
+		b.submit(first, gpu.Record{Event: launched}, gpu.MemoryOps{Ops: []gpu.MemoryOp{met}})
+		if updated {
+			b.must(e.Update(0, fill(0))) // a driver cannot update a node to nothing
+			b.must(e.Update(0, fill(2)))
+		}
+		b.submit(second, gpu.Await{Event: launched})
+		b.must(e.Launch(second))
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			_ = second.Synchronize() // an error is that of the context, too
+		}()
+		b.waitClosed("the second launch", done)
+		b.want("what waits for the word", first.Query(), abi.NotReady)
+		b.write(word, []byte{byte(turn + 1)})
+		b.must(b.context.Synchronize())
+		b.must(e.Close())
+	}
+	b.same("both words", b.read(address, 8), words(7, 7))
 }
 
 func testGraphRefused(_ *testing.T, b *bench) {

@@ -54,6 +54,7 @@ func Run(t *testing.T, open func(t testing.TB) gpu.Backend) {
 		{"event/random programs", testRandomPrograms},
 		{"graph/dependencies", testGraphDependencies},
 		{"graph/update", testGraphUpdate},
+		{"graph/apart", testGraphApart},
 		{"graph/queued", testGraphQueued},
 		{"graph/refused", testGraphRefused},
 		{"graph/events", testGraphEvents},

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/session/copies"
+	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/graph"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
@@ -270,6 +271,32 @@ func TestGraphByHand(t *testing.T) {
 	}
 	p.ok(abi.CallGraphDestroyNode, &wire.GraphDestroyNode{HNode: extra}, nil)
 	p.want(abi.InvalidValue, abi.CallGraphNodeGetType, &wire.GraphNodeGetType{HNode: extra}, nil)
+}
+
+// TestLaunchesApart: a graph is launched in a stream that then waits for a gate. Its next launch,
+// in another stream, does not wait for the gate, also if the graph's code is made again in between.
+func TestLaunchesApart(t *testing.T) {
+	for _, stale := range []bool{false, true} {
+		p := newProgram(t)
+		var order log
+		note := order.kernel(p)
+		g := p.graph()
+		node := p.kernelNode(g, note, 1)
+		exec := p.instantiate(g)
+		gate, open := p.gate()
+		t.Cleanup(open)
+		first, second := p.stream(core.NonBlocking), p.stream(core.NonBlocking)
+		p.ok(abi.CallGraphLaunch, &wire.GraphLaunch{HGraphExec: exec, HStream: first}, nil)
+		p.ok(abi.CallLaunch, launchOf(gate, first, 0), nil)
+		if stale {
+			p.ok(abi.CallGraphNodeSetEnabled, &wire.GraphNodeSetEnabled{HGraphExec: exec, HNode: node}, nil)
+			p.ok(abi.CallGraphNodeSetEnabled, &wire.GraphNodeSetEnabled{HGraphExec: exec, HNode: node, IsEnabled: 1}, nil)
+		}
+		p.ok(abi.CallGraphLaunch, &wire.GraphLaunch{HGraphExec: exec, HStream: second}, nil)
+		p.eventually("both launches have run", func() bool { return len(order.got()) == 2 })
+		open()
+		syncContext(p)
+	}
 }
 
 func TestChildGraphs(t *testing.T) {

@@ -25,8 +25,10 @@ type executable struct {
 	flags   uint64
 	// stale executables are instantiated again before the next launch.
 	stale bool
-	// last is the stream of the last launch: launches of one executable never overlap.
+	// last is the stream of the last launch, and launched is reached when that is done: launches of
+	// one executable never overlap. What the stream does afterwards is not waited for.
 	last       *core.Stream
+	launched   gpu.Event
 	references map[abi.Handle]uint32
 }
 
@@ -124,6 +126,9 @@ func (s *Graphs) work(c *core.Context, op graph.Op) (gpu.Work, error) {
 func (x *executable) close(s *Graphs) {
 	code := x.code
 	s.reclaim.AfterAll(x.context.Device, func() { _ = code.Close() })
+	if x.launched != nil {
+		_ = x.launched.Close() // a fault is reported by the context
+	}
 	s.dropReferences(x.references)
 }
 
@@ -172,15 +177,25 @@ func (s *Graphs) graphLaunch(call *core.Call, in *wire.GraphLaunch) error {
 		return err
 	}
 	if x.last != nil && x.last != st {
-		if err := st.Await(x.last); err != nil {
+		if err := st.Work.Submit(gpu.Await{Event: x.launched}); err != nil {
 			return err
 		}
 	}
-	x.last = st
-	if err := st.Submit(gpu.Empty{}); err != nil { // counts the launch among the stream's work
+	return x.launch(st)
+}
+
+// launch gives a launch to a stream, and marks its end there.
+func (x *executable) launch(st *core.Stream) (err error) {
+	if x.launched == nil {
+		if x.launched, err = st.Context.Device.GPU.NewEvent(gpu.EventOptions{}); err != nil {
+			return err
+		}
+	}
+	if err := x.code.Launch(st.Work); err != nil {
 		return err
 	}
-	return x.code.Launch(st.Work)
+	x.last = st
+	return st.Submit(gpu.Record{Event: x.launched})
 }
 
 // refresh instantiates a stale executable again. Launches in flight keep the old code until done.
