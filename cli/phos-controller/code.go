@@ -8,13 +8,14 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 )
 
 // openCode opens the code that launches have been sent with, here and on the other controllers.
 func (k *controller) openCode(holder *channel.Holder) (*code.Copies, error) {
-	kept, err := code.NewStore(filepath.Join(k.config.Controller.StateDir, "code"))
+	kept, err := codestore.NewStore(filepath.Join(k.config.Controller.StateDir, "code"))
 	return &code.Copies{Store: kept, Others: k.others, Dial: func(address string) (*grpc.ClientConn, error) {
 		tls := credentials.NewTLS(channel.Client(holder, time.Now))
 		return grpc.NewClient("passthrough:///"+address, grpc.WithTransportCredentials(tls))

@@ -161,6 +161,7 @@ func (k *controller) lead(
 	if err := k.listenWeb(); err != nil {
 		return err
 	}
+	go copies.SweepUnused(ctx, k.objects, k.settings.KeepEnded, k.log)
 	leading := control.NewController(k.objects, k.settings, k.address, k.log)
 	services := serve.New(leading, serve.Parts{
 		Callers: k.members, People: k.members, Joins: k.members, Controllers: k.members, Code: copies, Logs: ends,

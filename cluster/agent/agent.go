@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent/localapi"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -67,12 +68,16 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 		config: config, boot: boot, cgroups: "phos-launches", turn: make(chan struct{}, 1),
 		generations: localapi.NewGenerations(),
 	}
-	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("code"), a.path("images")} {
+	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)
 		}
 	}
-	a.code, a.program = &codeCache{dir: a.path("code")}, &trunk.Program{Path: a.path("trunk")}
+	code, err := codestore.NewStore(a.path("code"))
+	if err != nil {
+		return nil, err
+	}
+	a.code, a.program = &codeCache{Store: code}, &trunk.Program{Path: a.path("trunk")}
 	a.attempts = newAttempts(a)
 	return a, a.attempts.adopt(ctx)
 }

@@ -2,23 +2,21 @@ package agent
 
 import (
 	"context"
-	"encoding/hex"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/messages"
+	"github.com/phos-gpu/phos/cluster/codestore"
 )
 
-// codeCache keeps packed directories by their hash.
+// codeCache keeps packed directories of launches, as long as there is room.
 type codeCache struct {
-	dir string
-	mu  sync.Mutex
+	*codestore.Store
+	mu sync.Mutex
 }
 
 // cacheBytes is how much the cache keeps. What was not used for longest goes first.
@@ -32,63 +30,29 @@ func (a *Agent) fetch(ctx context.Context, client api.AgentsClient, order *api.O
 	}
 	a.code.mu.Lock() // so that replicas of a launch fetch it once
 	defer a.code.mu.Unlock()
-	path := filepath.Join(a.code.dir, hex.EncodeToString(ref.GetHash()))
-	if info, err := os.Stat(path); err == nil && uint64(info.Size()) == ref.GetBytes() {
-		now := time.Now()
-		_ = os.Chtimes(path, now, now) // it was used
-		return path, nil
+	if !a.code.Has(ref) {
+		progress("fetching code")
+		if err := a.code.download(ctx, client, ref); err != nil {
+			return "", fmt.Errorf("fetch code: %w", err)
+		}
 	}
-	progress("fetching code")
-	if err := a.code.download(ctx, client, ref, path); err != nil {
+	packed, err := a.code.Open(ref)
+	if err != nil {
 		return "", fmt.Errorf("fetch code: %w", err)
 	}
-	a.code.shrink(path)
-	return path, nil
+	return packed.Name(), packed.Close()
 }
 
-// download gets code from the leader, and checks its hash while it is written.
-func (c *codeCache) download(ctx context.Context, client api.AgentsClient, ref *api.CodeRef, path string) error {
+// download gets code from the leader.
+func (c *codeCache) download(ctx context.Context, client api.AgentsClient, ref *api.CodeRef) error {
 	parts, err := client.GetCode(ctx, ref)
 	if err != nil {
 		return api.FromStatus(err)
 	}
-	file, err := os.CreateTemp(c.dir, "download-*")
-	if err != nil {
+	if err := c.Receive(ref, parts.Recv); err != nil {
 		return err
 	}
-	defer os.Remove(file.Name())
-	defer file.Close()
-	if err := messages.ReceiveCode(file, ref, parts.Recv); err != nil {
-		return err
-	}
-	if err := file.Chmod(0o644); err != nil {
-		return err
-	}
-	return os.Rename(file.Name(), path)
-}
-
-// shrink removes code that was not used for longest, but not the given one.
-func (c *codeCache) shrink(keep string) {
-	for {
-		entries, err := os.ReadDir(c.dir)
-		if err != nil {
-			return
-		}
-		total, oldest, at := int64(0), "", time.Now()
-		for _, entry := range entries {
-			info, err := entry.Info()
-			if err != nil {
-				continue
-			}
-			total += info.Size()
-			if path := filepath.Join(c.dir, entry.Name()); path != keep && info.ModTime().Before(at) {
-				oldest, at = path, info.ModTime()
-			}
-		}
-		if total <= cacheBytes || oldest == "" || os.Remove(oldest) != nil {
-			return
-		}
-	}
+	return c.Shrink(cacheBytes)
 }
 
 // gitTime is how long a clone may take.

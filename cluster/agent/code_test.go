@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/klauspost/compress/zstd"
 
@@ -72,6 +71,32 @@ func TestCode(t *testing.T) {
 	}
 }
 
+// TestDamagedCode: code that the disk of a node has damaged is fetched again.
+func TestDamagedCode(t *testing.T) {
+	n := newNode(t)
+	n.run()
+	packed := pack(t, file("data"))
+	ref := n.keepCode(packed, packed)
+	s := n.attached().welcome(1, hour, hour)
+	for _, launch := range []string{"before", "after"} {
+		order := n.shell(launch, `[ "$(cat data)" = data ]`)
+		order.Code = ref
+		s.order(&api.Orders{Epoch: 1, Orders: []*api.Order{order}})
+		if exits := s.inState(one(launch), "ended").GetExits(); len(exits) != 1 || exits[0].GetCode() != 0 || exits[0].GetError() != "" {
+			t.Errorf("%s the damage it has ended with %v", launch, exits)
+		}
+		kept, err := filepath.Glob(filepath.Join(n.state, "code", "*"))
+		if err != nil || len(kept) != 1 {
+			t.Fatal(kept, err)
+		}
+		damaged := bytes.Clone(packed)
+		damaged[len(damaged)/2]++
+		if err := os.WriteFile(kept[0], damaged, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // TestBadCode: an attempt whose code is damaged or refused ends with the reason. Nothing is
 // started, and once the leader lets go of it, nothing is left of it.
 func TestBadCode(t *testing.T) {
@@ -111,7 +136,7 @@ func TestBadCode(t *testing.T) {
 	if _, err := os.Stat(outside); !os.IsNotExist(err) {
 		t.Errorf("a file outside of the directory: %v", err)
 	}
-	if left, err := filepath.Glob(filepath.Join(n.state, "code", "download-*")); err != nil || len(left) > 0 {
+	if left, err := filepath.Glob(filepath.Join(n.state, "code", "upload-*")); err != nil || len(left) > 0 {
 		t.Errorf("downloads are left: %v, %v", left, err)
 	}
 	s.order(&api.Orders{Epoch: 1, Complete: true})
@@ -120,29 +145,5 @@ func TestBadCode(t *testing.T) {
 			left, err := os.ReadDir(filepath.Join(n.state, dir))
 			return err == nil && len(left) == 0
 		})
-	}
-}
-
-// TestNoRoomForCode: code that was not used for longest goes first, and never that which was
-// fetched last.
-func TestNoRoomForCode(t *testing.T) {
-	c := &codeCache{dir: t.TempDir()}
-	for i, name := range []string{"old", "new", "last"} {
-		path := filepath.Join(c.dir, name)
-		if err := os.WriteFile(path, nil, 0o600); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.Truncate(path, cacheBytes/2); err != nil { // without blocks
-			t.Fatal(err)
-		}
-		at := time.Now().Add(time.Duration(i-9) * time.Hour)
-		if err := os.Chtimes(path, at, at); err != nil {
-			t.Fatal(err)
-		}
-	}
-	c.shrink(filepath.Join(c.dir, "old"))
-	left, err := os.ReadDir(c.dir)
-	if err != nil || len(left) != 2 || left[0].Name() != "last" || left[1].Name() != "old" {
-		t.Errorf("%v are left, %v", left, err)
 	}
 }

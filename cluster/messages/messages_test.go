@@ -10,6 +10,7 @@ import (
 	"github.com/zeebo/blake3"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/launch"
 )
 
@@ -49,7 +50,7 @@ func TestReceiveCode(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var got bytes.Buffer
-			err := ReceiveCode(&got, &api.CodeRef{Hash: sum[:], Bytes: uint64(test.bytes)}, func() (*api.CodePart, error) {
+			err := codestore.Receive(&got, &api.CodeRef{Hash: sum[:], Bytes: uint64(test.bytes)}, func() (*api.CodePart, error) {
 				if len(test.parts) == 0 {
 					return nil, test.end
 				}

@@ -64,6 +64,7 @@ var layers = map[string]string{
 	"cluster/api":              "policy",
 	"cluster/record":           "device",
 	"cluster/metrics":          "device",
+	"cluster/codestore":        "device",
 	"cluster/control":          "image",
 	"cluster/archive":          "image",
 	"cluster/clusterfudge":     "process",

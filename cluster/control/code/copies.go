@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/messages"
 )
 
@@ -18,7 +19,7 @@ const copyTime = 2 * time.Minute
 
 // Copies keeps code on several controllers, so that the next leader has it.
 type Copies struct {
-	*Store
+	*codestore.Store
 	// Others returns where the other controllers are reached; Dial connects to one as a controller.
 	Others func(ctx context.Context) ([]string, error)
 	Dial   func(address string) (*grpc.ClientConn, error)
@@ -72,7 +73,7 @@ func (c *Copies) push(ctx context.Context, address string, ref *api.CodeRef) err
 // Fetch gets code that this controller lacks from one that has it. ErrNotFound means that each
 // controller was asked, and that none has it; ErrUnavailable, that some could not be asked.
 func (c *Copies) Fetch(ctx context.Context, ref *api.CodeRef) error {
-	if _, err := c.path(ref); err != nil || c.Has(ref) {
+	if err := codestore.Check(ref); err != nil || c.Has(ref) {
 		return err
 	}
 	others, err := c.Others(ctx)

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/serve"
@@ -27,7 +28,7 @@ import (
 
 // otherController is a controller that does not lead, with code of its own.
 type otherController struct {
-	*code.Store
+	*codestore.Store
 	dir     string
 	address string
 	uploads atomic.Int32
@@ -48,7 +49,7 @@ func newController(t *testing.T) *otherController {
 	t.Helper()
 	dir := t.TempDir()
 	o := &otherController{dir: filepath.Join(dir, "code"), address: filepath.Join(dir, "s")}
-	kept, err := code.NewStore(o.dir)
+	kept, err := codestore.NewStore(o.dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -80,7 +81,7 @@ func newController(t *testing.T) *otherController {
 // leaderOf returns what a leader keeps beside other controllers.
 func leaderOf(t *testing.T, others ...*otherController) *code.Copies {
 	t.Helper()
-	kept, err := code.NewStore(filepath.Join(t.TempDir(), "code"))
+	kept, err := codestore.NewStore(filepath.Join(t.TempDir(), "code"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,7 +100,7 @@ func leaderOf(t *testing.T, others ...*otherController) *code.Copies {
 }
 
 // keep puts code into a store, and returns its name.
-func keep(t *testing.T, in *code.Store) *api.CodeRef {
+func keep(t *testing.T, in *codestore.Store) *api.CodeRef {
 	t.Helper()
 	packed := bytes.Repeat([]byte("a packed directory "), 40_000) // several messages
 	sum := blake3.Sum256(packed)

@@ -1,5 +1,5 @@
-// Package code keeps the packed directories of launches, as files that are named by their hash.
+// Package code copies the packed directories of launches between controllers, so that each leader
+// has those of its launches, and removes those that no launch needs.
 //
-// A file gets its name when it is complete, so that its readers need no lock. What it has been
-// verified to be is under a lock of its own (verified.go). Read store.go.
+// Read copies.go, then unused.go.
 package code

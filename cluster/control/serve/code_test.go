@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/identity"
@@ -121,7 +122,7 @@ func TestCodeAtFollower(t *testing.T) {
 			t.Fatal(err)
 		}
 		var got bytes.Buffer
-		if err := messages.ReceiveCode(&got, ref, stream.Recv); !errors.Is(err, want) {
+		if err := codestore.Receive(&got, ref, stream.Recv); !errors.Is(err, want) {
 			t.Errorf("%q gets the code: %v, want %v", caller, err, want)
 		} else if want == nil && !bytes.Equal(got.Bytes(), packed) {
 			t.Errorf("%q gets other bytes", caller)

@@ -13,6 +13,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/codestore"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/identity"
@@ -132,7 +133,7 @@ func firstCome() (scheduler.Policies, error) {
 // newCopies returns the code of this controller, which knows w.others.
 func (w *world) newCopies() *code.Copies {
 	w.Helper()
-	kept, err := code.NewStore(filepath.Join(w.TempDir(), "code"))
+	kept, err := codestore.NewStore(filepath.Join(w.TempDir(), "code"))
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -79,8 +79,8 @@ func testGraphUpdate(_ *testing.T, b *bench) {
 }
 
 // testGraphQueued updates a graph with every kind of node while its launches are blocked behind a
-// gate, and launches it in two streams, one launch after the other. Each launch must use the graph's
-// state at the call.
+// gate, and launches it in two streams, one launch after the other. Each launch must use the
+// graph's state at the call.
 func testGraphQueued(_ *testing.T, b *bench) {
 	data := b.load(noise(9, 1000))
 	address, log := b.alloc(1000), b.alloc(8000)

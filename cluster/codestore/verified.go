@@ -1,4 +1,4 @@
-package code
+package codestore
 
 import (
 	"bytes"
@@ -6,6 +6,7 @@ import (
 	"io"
 	"os"
 	"sync"
+	"time"
 
 	"github.com/zeebo/blake3"
 	"golang.org/x/sys/unix"
@@ -16,9 +17,12 @@ import (
 // verified is what was found when a file was read: whether its content had the hash, and in which
 // state it was. So a file is read once after a start, and again only when it has changed.
 type verified struct {
-	mu    sync.Mutex // held while the file is read: others wait for the result
+	// mu is held while the file is read: others wait for the result. It is held while the file gets
+	// its name or is removed, too.
+	mu    sync.Mutex
 	state fileState
 	whole bool
+	used  time.Time // when it was last found whole; zero: not yet
 }
 
 // fileState changes when a file is replaced or written to.
@@ -33,12 +37,32 @@ func (s *Store) verifiedOf(path string) *verified {
 	return known.(*verified) //nolint:forcetypeassert // the map has no other values
 }
 
-// note records that the content of an open file has the hash.
+// note records that the content of an open file has the hash. mu is held.
 func (v *verified) note(file *os.File) {
+	v.state, _ = stateOf(file) // of an error, a state that no file has
+	v.whole, v.used = true, time.Now()
+}
+
+// lastUse returns when a file was last used: found whole, or else received.
+func (v *verified) lastUse(file os.FileInfo) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.state, _ = stateOf(file) // of an error, a state that no file has
-	v.whole = true
+	if v.used.After(file.ModTime()) {
+		return v.used
+	}
+	return file.ModTime()
+}
+
+// removeUnused removes a file unless it was used since a time.
+func (v *verified) removeUnused(path string, before time.Time) bool {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	info, err := os.Stat(path)
+	if err != nil || !v.used.Before(before) || !info.ModTime().Before(before) {
+		return false
+	}
+	v.state, v.whole = fileState{}, false
+	return os.Remove(path) == nil
 }
 
 // check reports whether the content of an open file is what its name says.
@@ -51,6 +75,7 @@ func (v *verified) check(file *os.File, ref *api.CodeRef) (whole bool, err error
 		return false, err
 	}
 	if v.state == state {
+		v.noteUse()
 		return v.whole, nil
 	}
 	hash := blake3.New()
@@ -58,7 +83,15 @@ func (v *verified) check(file *os.File, ref *api.CodeRef) (whole bool, err error
 		return false, fmt.Errorf("read code: %w", err)
 	}
 	v.state, v.whole = state, bytes.Equal(hash.Sum(nil), ref.GetHash())
+	v.noteUse()
 	return v.whole, nil
+}
+
+// noteUse records that a whole file was asked for. mu is held.
+func (v *verified) noteUse() {
+	if v.whole {
+		v.used = time.Now()
+	}
 }
 
 // stateOf returns the state of an open file.

@@ -1,4 +1,4 @@
-package code
+package codestore
 
 import (
 	"encoding/hex"
@@ -6,14 +6,20 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/messages"
+	"github.com/phos-gpu/phos/internal/linux/dirsync"
 )
 
 // maxBytes is the most bytes of a packed directory.
 const maxBytes = 1 << 30
+
+// uploadPrefix begins the names of files that are not complete.
+const uploadPrefix = "upload-"
+
+func isUpload(name string) bool { return strings.HasPrefix(name, uploadPrefix) }
 
 // Store keeps packed directories as files that are named by their hash. A file whose content is
 // damaged is no code: it counts as missing until it is received again.
@@ -28,17 +34,25 @@ func NewStore(dir string) (*Store, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("store of code: %w", err)
 	}
-	partial, _ := filepath.Glob(filepath.Join(dir, "upload-*")) // the pattern is valid
+	partial, _ := filepath.Glob(filepath.Join(dir, uploadPrefix+"*")) // the pattern is valid
 	for _, path := range partial {
 		_ = os.Remove(path)
 	}
 	return &Store{dir: dir}, nil
 }
 
+// Check returns an error for a hash that is none.
+func Check(ref *api.CodeRef) error {
+	if len(ref.GetHash()) != 32 {
+		return api.Invalid(fmt.Sprintf("a hash of %d bytes; want the 32 of BLAKE3", len(ref.GetHash())))
+	}
+	return nil
+}
+
 // path returns where code is kept, and an error for a hash that is none.
 func (s *Store) path(ref *api.CodeRef) (string, error) {
-	if len(ref.GetHash()) != 32 {
-		return "", api.Invalid(fmt.Sprintf("a hash of %d bytes; want the 32 of BLAKE3", len(ref.GetHash())))
+	if err := Check(ref); err != nil {
+		return "", err
 	}
 	return filepath.Join(s.dir, hex.EncodeToString(ref.GetHash())), nil
 }
@@ -62,23 +76,34 @@ func (s *Store) Receive(ref *api.CodeRef, next func() (*api.CodePart, error)) er
 	if ref.GetBytes() > maxBytes {
 		return fmt.Errorf("%w: %d bytes of code; at most %d are taken", api.ErrTooLarge, ref.GetBytes(), maxBytes)
 	}
-	file, err := os.CreateTemp(s.dir, "upload-*")
+	file, err := os.CreateTemp(s.dir, uploadPrefix+"*")
 	if err != nil {
 		return fmt.Errorf("keep code: %w", err)
 	}
 	defer os.Remove(file.Name())
 	defer file.Close()
-	if err := messages.ReceiveCode(file, ref, next); err != nil {
+	if err := Receive(file, ref, next); err != nil {
 		return err
 	}
 	if err := file.Sync(); err != nil {
 		return fmt.Errorf("keep code: %w", err)
 	}
-	if err := os.Rename(file.Name(), path); err != nil {
+	if err := s.name(file, path); err != nil {
 		return fmt.Errorf("keep code: %w", err)
 	}
-	s.verifiedOf(path).note(file)
 	return nil
+}
+
+// name gives a complete file its name, which survives a power cut then.
+func (s *Store) name(file *os.File, path string) error {
+	v := s.verifiedOf(path)
+	v.mu.Lock() // a sweep may be about to remove the file of this name
+	defer v.mu.Unlock()
+	if err := os.Rename(file.Name(), path); err != nil {
+		return err
+	}
+	v.note(file)
+	return dirsync.Sync(s.dir)
 }
 
 // Open returns the file of code, once its content is known to have the hash. The caller closes it.

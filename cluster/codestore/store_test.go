@@ -1,7 +1,8 @@
-package code
+package codestore
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"io"
 	"os"
@@ -264,5 +265,85 @@ func TestReceiveAtOnce(t *testing.T) {
 	wait.Wait()
 	if files(t, s) != 1 {
 		t.Errorf("%d files", files(t, s))
+	}
+}
+
+// receive keeps some code, and sets when that was.
+func receive(t *testing.T, s *Store, text string, at time.Time) *api.CodeRef {
+	t.Helper()
+	packed, ref := named(text)
+	if err := s.Receive(ref, stream(io.EOF, packed)); err != nil {
+		t.Fatal(err)
+	}
+	path, err := s.path(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.verified.Delete(path) // as after a restart
+	if err := os.Chtimes(path, at, at); err != nil {
+		t.Fatal(err)
+	}
+	return ref
+}
+
+// TestSweep: code that is not needed goes unless it was used or received since a time. It can be
+// received again. An upload that is not complete stays.
+func TestSweep(t *testing.T) {
+	s := newStore(t)
+	now := time.Now()
+	long, since := now.Add(-2*time.Hour), now.Add(-time.Hour)
+	needed, idle := receive(t, s, "needed", long), receive(t, s, "idle", long)
+	asked, young := receive(t, s, "asked for", long), receive(t, s, "young", now)
+	if !s.Has(asked) {
+		t.Error("code that was received is not there")
+	}
+	upload := filepath.Join(s.dir, uploadPrefix+"1")
+	if err := errors.Join(os.WriteFile(upload, nil, 0o600), os.Chtimes(upload, long, long)); err != nil {
+		t.Fatal(err)
+	}
+	hash := hex.EncodeToString(needed.GetHash())
+	removed, err := s.Sweep(func(of string) bool { return of == hash }, since)
+	if err != nil || removed != 1 {
+		t.Errorf("%d files removed, %v", removed, err)
+	}
+	if s.Has(idle) || !s.Has(needed) || !s.Has(asked) || !s.Has(young) || files(t, s) != 4 {
+		t.Errorf("idle: %v; needed: %v; asked for: %v; young: %v; %d files",
+			s.Has(idle), s.Has(needed), s.Has(asked), s.Has(young), files(t, s))
+	}
+	packed, _ := named("idle")
+	if err := s.Receive(idle, stream(io.EOF, packed)); err != nil || !s.Has(idle) {
+		t.Errorf("received again: %v", err)
+	}
+}
+
+// TestShrink: what was not used for longest goes first, and the newest stays though it is too
+// large.
+func TestShrink(t *testing.T) {
+	s := newStore(t)
+	now := time.Now()
+	old, older := receive(t, s, "0123456789", now.Add(-time.Hour)), receive(t, s, "abcdefghij", now.Add(-2*time.Hour))
+	oldest := receive(t, s, "ABCDEFGHIJ", now.Add(-3*time.Hour))
+	if !s.Has(oldest) { // and so it is the one that was used last
+		t.Error("code that was received is not there")
+	}
+	for _, test := range []struct {
+		bytes uint64
+		left  []bool
+	}{
+		{30, []bool{true, true}}, {29, []bool{true, false}}, {20, []bool{true, false}}, {9, []bool{false, false}},
+	} {
+		if err := s.Shrink(test.bytes); err != nil {
+			t.Fatal(err)
+		}
+		// A look at the directory, for Has is a use.
+		for i, ref := range []*api.CodeRef{old, older} {
+			path, _ := s.path(ref)
+			if _, err := os.Stat(path); (err == nil) != test.left[i] {
+				t.Errorf("with %d bytes, code %d: %v", test.bytes, i, err)
+			}
+		}
+		if !s.Has(oldest) {
+			t.Errorf("with %d bytes, what was used last is gone", test.bytes)
+		}
 	}
 }
