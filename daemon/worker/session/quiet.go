@@ -88,6 +88,9 @@ func (s *Session) busy() error {
 			}
 		}
 	}
+	for _, d := range s.memory.Closing() {
+		left = append(left, fmt.Sprintf("GPU %d is being closed", d.Ordinal))
+	}
 	if n := s.streams.HostFunctions(); n > 0 {
 		left = append(left, fmt.Sprintf("%d host functions have not returned", n))
 	}

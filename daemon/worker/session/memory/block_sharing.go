@@ -115,7 +115,7 @@ func (s *Memory) importBlock(token ipc.Token, g *ipc.Grant, maker object.Maker) 
 	}
 	place, err := s.mapImport(d, g)
 	if err != nil {
-		s.closeUnused(d)
+		s.closeLater(d)
 		return nil, err
 	}
 	b := &block{device: d, home: place, handleTypes: 1, token: token}

@@ -67,7 +67,7 @@ func (s *Memory) vmmCreate(call *core.Call, in *wire.VmmCreate, out *wire.VmmCre
 		}
 		b, err := s.newBlock(d, in, maker)
 		if err != nil {
-			s.closeUnused(d)
+			s.closeLater(d)
 			return err
 		}
 		out.Handle = b.object.Handle()
@@ -131,7 +131,7 @@ func (s *Memory) dropBlock(b *block) {
 	}
 	s.reclaim.Freed()
 	b.device.Blocks--
-	s.closeUnused(b.device)
+	s.closeLater(b.device)
 }
 
 // freeBlock releases a block's memory: an imported one is unmapped, an exported one withdrawn.

@@ -42,7 +42,7 @@ func (s *Memory) OpenDevice(d *core.Device) error {
 }
 
 // ensureOpen opens a device that is not open. The caller must count itself in Users or Blocks, or
-// call closeUnused.
+// call closeLater.
 func (s *Memory) ensureOpen(d *core.Device) error {
 	if d.GPU != nil {
 		return nil
@@ -86,15 +86,52 @@ func (s *Memory) connect(
 	return err
 }
 
-// CloseDevice is open taken back.
+// CloseDevice is open taken back. If frees are deferred and nothing else uses the device, all GPUs
+// are idle.
 func (s *Memory) CloseDevice(d *core.Device) {
 	d.Users--
 	s.closeUnused(d)
 }
 
-// closeUnused closes a device that has no contexts and no blocks, and frees all memory on it.
+// inUse reports whether a device has contexts or blocks.
+func inUse(d *core.Device) bool { return d.Users > 0 || d.Blocks > 0 }
+
+// closeLater closes a device unless it is in use: at once, or, if frees are deferred, when all GPUs
+// are idle. Closing releases memory, for which a driver waits until all work is done; work may wait
+// for the program's next call.
+func (s *Memory) closeLater(d *core.Device) {
+	if !s.reclaim.Defers() {
+		s.closeUnused(d)
+		return
+	}
+	if inUse(d) || d.GPU == nil || s.closing[d] {
+		return
+	}
+	s.closing[d] = true
+	go func() {
+		d.WaitReleased()
+		_ = s.reclaim.WhenIdle(func() error { // a session that closes closes its devices
+			delete(s.closing, d)
+			s.closeUnused(d)
+			return nil
+		})
+	}()
+}
+
+// Closing lists the devices that are closed as soon as all GPUs are idle.
+func (s *Memory) Closing() []*core.Device {
+	var found []*core.Device
+	for _, d := range s.Devices {
+		if s.closing[d] {
+			found = append(found, d)
+		}
+	}
+	return found
+}
+
+// closeUnused closes a device unless it is in use, and frees all memory on it.
 func (s *Memory) closeUnused(d *core.Device) {
-	if d.Users > 0 || d.Blocks > 0 || d.GPU == nil {
+	if inUse(d) || d.GPU == nil {
 		return
 	}
 	var orphans []*object.Object // what contexts of other devices have from a pool of this one goes with its memory

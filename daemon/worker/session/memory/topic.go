@@ -21,13 +21,14 @@ type Memory struct {
 	pools   []devicePools // by the ordinal of the device
 	virtual *virtual.Space
 	imports []*imported
+	closing map[*core.Device]bool // waits for idle GPUs
 	// live is what a restore finds allocated on each device, by address.
 	live map[*core.Device][]gpu.Range
 }
 
 // New returns the topic of a session.
 func New(c *core.Core, r *reclaim.Reclaimer) *Memory {
-	s := &Memory{Core: c, reclaim: r, pools: make([]devicePools, len(c.Devices))}
+	s := &Memory{Core: c, reclaim: r, pools: make([]devicePools, len(c.Devices)), closing: map[*core.Device]bool{}}
 	arena := c.Options.Arena
 	s.arena = heap.NewArena(gpu.Range{Address: arena.Address(), Bytes: uint64(len(arena.Bytes()))}, arena)
 	s.host = hostMappings{core: c, arena: s.arena}
