@@ -96,11 +96,27 @@ func (c *keepingContext) Close() error {
 type keepingMemory struct {
 	*fakeMemory
 	gpu *keepingGPU
+	// refusal is the error of MapHost, nil for none.
+	refusal error
+}
+
+func (m *keepingMemory) MapHost(address uint64, memory []byte) error {
+	if m.refusal != nil {
+		return m.refusal
+	}
+	return m.fakeMemory.MapHost(address, memory)
 }
 
 func (m *keepingMemory) UnmapHost(address uint64) error {
 	m.gpu.releases("host memory is unmapped")
 	return m.fakeMemory.UnmapHost(address)
+}
+
+// hostRegions counts the host regions that are mapped.
+func (m *keepingMemory) hostRegions() int {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return len(m.hosts)
 }
 
 func (m *keepingMemory) MapWhole(r gpu.Range) error                      { return m.Map(r) }
@@ -172,4 +188,41 @@ func TestBlockAfterLast(t *testing.T) {
 		t.Errorf("%d GPUs are open after the last memory of one is gone, want 1", n)
 	}
 	b.noneEarly(t)
+}
+
+// TestHostMemoryRefused: host memory that a GPU refuses is unmapped from the others when all work
+// is done.
+func TestHostMemoryRefused(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		ask  func(p *program)
+	}{
+		{"pinned", func(p *program) {
+			p.want(abi.NotSupported, abi.CallMemHostAlloc, &wire.MemHostAlloc{Bytesize: 4096}, nil)
+		}},
+		{"registered", func(p *program) {
+			var out wire.HostRegisterReply
+			p.ok(abi.CallHostRegister, &wire.HostRegister{Address: programBase, Bytes: 4096}, &out)
+			if out.Shown != 0 {
+				p.t.Error("refused memory is shown to kernels")
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			p, b, open := keepingProgram(t)
+			p.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{Dev: 1}, &wire.DevicePrimaryCtxRetainReply{})
+			first, second := &b.contexts[0].kept, &b.contexts[1].kept
+			second.refusal = abi.NotSupported
+			c.ask(p)
+			b.noneEarly(t)
+			if n := first.hostRegions(); n != 1 {
+				t.Errorf("%d regions are mapped while a stream has work, want 1", n)
+			}
+			open()
+			p.eventually("the memory is unmapped", func() bool { return first.hostRegions() == 0 })
+			second.refusal = nil
+			p.ok(abi.CallMemHostAlloc, &wire.MemHostAlloc{Bytesize: uint64(len(p.arena))}, &wire.MemHostAllocReply{})
+			b.noneEarly(t)
+		})
+	}
 }

@@ -63,7 +63,7 @@ func (m *Module) close(s *Code) {
 func (m *Module) free(s *Code) {
 	for _, v := range m.variables {
 		if v.managed {
-			_ = s.memory.FreePages(v.bounds)
+			s.memory.FreePages(v.bounds)
 		} else {
 			_ = m.heap.Free(v.bounds.Address) // with the device gone, it is free already
 		}

@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/session/core"
 	"github.com/phos-gpu/phos/daemon/worker/session/heap"
+	"github.com/phos-gpu/phos/daemon/worker/session/reclaim"
 	"github.com/phos-gpu/phos/hijack/abi"
 )
 
@@ -14,8 +15,9 @@ import (
 // allocation of the arena and all registered memory mapped. Modules with managed variables are
 // loaded without the session's lock while devices open and close.
 type hostMappings struct {
-	core  *core.Core
-	arena *heap.Arena
+	core    *core.Core
+	arena   *heap.Arena
+	reclaim *reclaim.Reclaimer
 
 	mu         sync.Mutex             // guards Device.Opened, and what is mapped in the devices
 	registered map[uint64]*registered // by address
@@ -29,29 +31,65 @@ func (h *hostMappings) allocate(bytes uint64) (gpu.Range, error) {
 	if err != nil {
 		return gpu.Range{}, err
 	}
+	mapped, err := h.mapEverywhere(r.Address, pages(h.core.Options.Arena, r))
+	if err == nil {
+		return r, nil
+	}
+	if mapped {
+		h.freeLater(r)
+	} else {
+		_ = h.arena.Free(r.Address) // the first error says more
+	}
+	return gpu.Range{}, err
+}
+
+// mapEverywhere maps memory in every open device. After an error, mapped reports whether some
+// device maps it. mu is held.
+func (h *hostMappings) mapEverywhere(address uint64, memory []byte) (mapped bool, err error) {
 	for _, d := range h.core.Devices {
 		c := d.Opened.Load()
 		if c == nil {
 			continue
 		}
-		if err := mapHost(*c, h.core.Options.Arena, r); err != nil {
-			_ = h.unmapAndFree(r)
-			return gpu.Range{}, err
+		if err := (*c).Memory().MapHost(address, memory); err != nil {
+			return mapped, fmt.Errorf("show it to GPU %d: %w", d.Ordinal, err)
 		}
+		mapped = true
 	}
-	return r, nil
+	return mapped, nil
 }
 
-// free unmaps pages of the arena and gives them back.
-func (h *hostMappings) free(r gpu.Range) error {
+// free unmaps pages of the arena and gives them back; if frees are deferred, when all GPUs are
+// idle.
+func (h *hostMappings) free(r gpu.Range) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	return h.unmapAndFree(r)
+	h.freeLater(r)
 }
 
-func (h *hostMappings) unmapAndFree(r gpu.Range) error {
-	h.unmap(r.Address)
-	return h.arena.Free(r.Address)
+// freeLater is free with mu held.
+func (h *hostMappings) freeLater(r gpu.Range) {
+	h.later(r.Bytes, func() {
+		h.unmap(r.Address)
+		if err := h.arena.Free(r.Address); err != nil {
+			h.core.Log.Warn("free pinned memory", "address", r.Address, "error", err)
+		}
+	})
+}
+
+// later runs do, which unmaps memory, with mu held: at once, or, if frees are deferred, when all
+// GPUs are idle. mu is held.
+func (h *hostMappings) later(bytes uint64, do func()) {
+	if !h.reclaim.Defers() {
+		do()
+		return
+	}
+	h.reclaim.Defer(bytes, func() {
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		do()
+	})
+	h.reclaim.Freed()
 }
 
 // unmap takes memory out of every open device. mu is held.
@@ -69,7 +107,7 @@ func (h *hostMappings) open(d *core.Device, c gpu.Context) error {
 	defer h.mu.Unlock()
 	d.Opened.Store(&c)
 	for r := range h.arena.Allocations() {
-		if err := mapHost(c, h.core.Options.Arena, r); err != nil {
+		if err := c.Memory().MapHost(r.Address, pages(h.core.Options.Arena, r)); err != nil {
 			return fmt.Errorf("show pinned memory to GPU %d: %w", d.Ordinal, err)
 		}
 	}
@@ -89,7 +127,7 @@ func (h *hostMappings) close(d *core.Device) {
 }
 
 // add maps registered memory in every open device, and in those that will be. If it fails, the
-// memory is mapped nowhere, and closed.
+// memory is closed, once no device maps it.
 func (h *hostMappings) add(g *registered) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -99,16 +137,14 @@ func (h *hostMappings) add(g *registered) error {
 			return &gpu.Error{Op: "register memory", Code: abi.HostMemoryAlreadyRegistered}
 		}
 	}
-	for _, d := range h.core.Devices {
-		c := d.Opened.Load()
-		if c == nil {
-			continue
-		}
-		if err := (*c).Memory().MapHost(g.bounds.Address, g.shared.Memory()); err != nil {
-			h.unmap(g.bounds.Address)
+	mapped, err := h.mapEverywhere(g.bounds.Address, g.shared.Memory())
+	if err != nil {
+		if mapped {
+			h.later(0, func() { h.discard(g) })
+		} else {
 			_ = g.shared.Close()
-			return fmt.Errorf("show it to GPU %d: %w", d.Ordinal, err)
 		}
+		return err
 	}
 	if h.registered == nil {
 		h.registered = map[uint64]*registered{}
@@ -125,6 +161,11 @@ func (h *hostMappings) remove(g *registered) {
 		return
 	}
 	delete(h.registered, g.bounds.Address)
+	h.discard(g)
+}
+
+// discard unmaps registered memory and closes it. mu is held.
+func (h *hostMappings) discard(g *registered) {
 	h.unmap(g.bounds.Address)
 	if err := g.shared.Close(); err != nil {
 		h.core.Log.Warn("unmap registered memory", "address", g.bounds.Address, "error", err)
@@ -151,8 +192,8 @@ func (h *hostMappings) end() {
 	clear(h.registered)
 }
 
-// mapHost shows an allocation of the arena to the kernels of a device.
-func mapHost(c gpu.Context, arena core.Arena, r gpu.Range) error {
+// pages returns an allocation of the arena as this process has it.
+func pages(arena core.Arena, r gpu.Range) []byte {
 	offset := r.Address - arena.Address()
-	return c.Memory().MapHost(r.Address, arena.Bytes()[offset:offset+r.Bytes])
+	return arena.Bytes()[offset : offset+r.Bytes]
 }

@@ -37,7 +37,7 @@ func (a *allocation) free(s *Memory) {
 	}
 	var err error
 	if a.heap == nil {
-		err = s.FreePages(a.bounds)
+		s.FreePages(a.bounds)
 	} else {
 		err = a.heap.Free(a.bounds.Address)
 		if a.pool != nil {
@@ -206,17 +206,7 @@ func (s *Memory) AllocatePages(bytes uint64) (gpu.Range, error) { return s.host.
 
 // FreePages unmaps pages of the arena and gives them back; if frees are deferred, when all GPUs are
 // idle. It needs no lock of the session.
-func (s *Memory) FreePages(r gpu.Range) error {
-	if !s.reclaim.Defers() {
-		return s.host.free(r)
-	}
-	s.reclaim.Defer(r.Bytes, func() {
-		if err := s.host.free(r); err != nil {
-			s.Log.Warn("free pinned memory", "address", r.Address, "error", err)
-		}
-	})
-	return nil
-}
+func (s *Memory) FreePages(r gpu.Range) { s.host.free(r) }
 
 func (s *Memory) memFreeHost(call *core.Call, in *wire.MemFreeHost) error {
 	if in.P == 0 {

@@ -31,7 +31,7 @@ func New(c *core.Core, r *reclaim.Reclaimer) *Memory {
 	s := &Memory{Core: c, reclaim: r, pools: make([]devicePools, len(c.Devices)), closing: map[*core.Device]bool{}}
 	arena := c.Options.Arena
 	s.arena = heap.NewArena(gpu.Range{Address: arena.Address(), Bytes: uint64(len(arena.Bytes()))}, arena)
-	s.host = hostMappings{core: c, arena: s.arena}
+	s.host = hostMappings{core: c, arena: s.arena, reclaim: r}
 	s.newSpace()
 	return s
 }
