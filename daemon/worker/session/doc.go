@@ -26,13 +26,13 @@
 // All locks of this package and of those below it, in the order in which they may be taken:
 //
 //  1. core.Core.Mu, the session's lock.
-//  2. code.loads.mu, one a device: the driver loads and unloads code with it held, and asks for
+//  2. code.loads.turn, one a device: the driver loads and unloads code with it held, and asks for
 //     memory of variables.
 //  3. memory.hostMappings.mu: which devices are open, and what of the program's memory they map.
 //  4. heap.Heap.mu and heap.Arena.mu: the allocators.
 //
 // No other lock is taken while one of these is held, so that streams and other goroutines may take
 // them at any time: streams.event.mu, streams.words.mu, streams.callbacks.mu, core.backlog.mu,
-// exports.Exports.mu, reclaim.deferred.mu, memory.pool.mu, memory.placements.mu, copies.watched.mu,
-// trace.Log.mu.
+// exports.Exports.mu, code.loads.mu, reclaim.deferred.mu, memory.pool.mu, memory.placements.mu,
+// copies.watched.mu, trace.Log.mu.
 package session

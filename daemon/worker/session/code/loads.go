@@ -16,8 +16,20 @@ import (
 // that are there come from those that are not. The driver does one thing after the other, so that
 // their order is known.
 type loads struct {
-	mu    sync.Mutex
+	// turn is held while the driver loads or unloads code, which may take long: it compiles, and may
+	// wait for work. Only a load waits for its turn.
+	turn sync.Mutex
+
+	mu    sync.Mutex // guards what follows
 	steps []*load
+	// leaving is code to be unloaded by the goroutine that has the turn.
+	leaving []leaving
+}
+
+// leaving is a load that leave takes back.
+type leaving struct {
+	load  *load
+	leave func()
 }
 
 // load is code that came, or, with unloads, went.
@@ -44,31 +56,72 @@ func (l *loads) loaded(m *Module, come func() error) error {
 	if l == nil {
 		return come()
 	}
-	l.mu.Lock()
-	defer l.mu.Unlock()
+	err := l.inTurn(m, come)
+	l.unloadLeaving()
+	return err
+}
+
+// inTurn is loaded when it is the goroutine's turn.
+func (l *loads) inTurn(m *Module, come func() error) error {
+	l.turn.Lock()
+	defer l.turn.Unlock()
 	err := come()
 	if err == nil {
 		m.load = &load{module: m, heapBytes: m.heapBytes}
+		l.mu.Lock()
+		defer l.mu.Unlock()
 		l.steps = append(l.steps, m.load)
 	}
 	return err
 }
 
-// unloaded calls leave, which takes a load back.
-func (l *loads) unloaded(x *load, leave func() error) error {
+// unloaded calls leave, which takes a load back. If the driver is loading other code, the goroutine
+// that waits for it calls leave afterwards.
+func (l *loads) unloaded(x *load, leave func()) {
 	if l == nil {
-		return leave()
+		leave()
+		return
 	}
 	l.mu.Lock()
+	l.leaving = append(l.leaving, leaving{x, leave})
+	l.mu.Unlock()
+	l.unloadLeaving()
+}
+
+// unloadLeaving unloads what is to leave, unless another goroutine has the turn: that one looks
+// again after its turn.
+func (l *loads) unloadLeaving() {
+	for l.anyLeaving() && l.turn.TryLock() {
+		for next, found := l.nextLeaving(); found; next, found = l.nextLeaving() {
+			next.leave()
+		}
+		l.turn.Unlock()
+	}
+}
+
+// anyLeaving reports whether anything is to leave.
+func (l *loads) anyLeaving() bool {
+	l.mu.Lock()
 	defer l.mu.Unlock()
-	x.module = nil
-	l.steps = append(l.steps, &load{unloads: x})
+	return len(l.leaving) > 0
+}
+
+// nextLeaving takes out what has waited longest to leave, and adds its step. turn is held.
+func (l *loads) nextLeaving() (next leaving, found bool) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if len(l.leaving) == 0 {
+		return leaving{}, false
+	}
+	next, l.leaving = l.leaving[0], l.leaving[1:]
+	next.load.module = nil
+	l.steps = append(l.steps, &load{unloads: next.load})
 	l.forget()
-	return leave()
+	return next, true
 }
 
 // forget takes out the oldest of too much that has gone. What came and went without leaving a gap
-// is remembered too: a driver may have kept memory of it.
+// is remembered too: a driver may have kept memory of it. mu is held.
 func (l *loads) forget() {
 	for {
 		var oldest *load
@@ -170,7 +223,7 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 		}
 		gone := came[in.Unloads-1]
 		came[in.Unloads-1] = nil
-		return s.loads[d.Ordinal].unloaded(gone.load, gone.code.Close)
+		return s.restoreUnload(d, gone)
 	case in.Module != 0:
 		if s.reloaded[in.Module] != nil {
 			return core.Damaged("%v is loaded twice", in.Module)
@@ -253,7 +306,7 @@ func (s *Code) restoreMeet(d *core.Device, in *saved.Module, image core.Image) (
 		misplaced, m = append(misplaced, m), next
 	}
 	for _, other := range slices.Backward(misplaced) {
-		if err := s.loads[d.Ordinal].unloaded(other.load, other.code.Close); err != nil {
+		if err := s.restoreUnload(d, other); err != nil {
 			return nil, err
 		}
 	}
@@ -279,6 +332,12 @@ func (s *Code) restoreLoad(d *core.Device, heapBytes uint64, image core.Image) (
 	}
 	m.load.image = image.Kept
 	return m, nil
+}
+
+// restoreUnload unloads code again. Nothing else loads code meanwhile.
+func (s *Code) restoreUnload(d *core.Device, m *Module) (err error) {
+	s.loads[d.Ordinal].unloaded(m.load, func() { err = m.code.Close() })
+	return err
 }
 
 // take gives a module the code that Reload has loaded for it.

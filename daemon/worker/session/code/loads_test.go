@@ -4,7 +4,9 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/worker/session/core"
@@ -34,6 +36,13 @@ func (d *modelDriver) come(t *testing.T, bytes uint64) uint64 {
 	return r.Address
 }
 
+// leave unloads the code at an address.
+func (d *modelDriver) leave(t *testing.T, address uint64) {
+	if err := d.heap.Free(address); err != nil {
+		t.Error(err)
+	}
+}
+
 // TestLoadsAgain makes code come and go at random, writes down how, and has another driver repeat
 // that: what is still there lies where it did.
 func TestLoadsAgain(t *testing.T) {
@@ -48,9 +57,7 @@ func TestLoadsAgain(t *testing.T) {
 				at := r.IntN(len(order))
 				m := order[at]
 				order = append(order[:at], order[at+1:]...)
-				if err := l.unloaded(m.load, func() error { return driver.heap.Free(living[m]) }); err != nil {
-					t.Fatal(err)
-				}
+				l.unloaded(m.load, func() { driver.leave(t, living[m]) })
 				delete(living, m)
 				continue
 			}
@@ -69,9 +76,7 @@ func TestLoadsAgain(t *testing.T) {
 		found := map[abi.Handle]uint64{}
 		for i, step := range steps {
 			if step.Unloads > 0 {
-				if err := again.heap.Free(came[step.Unloads]); err != nil {
-					t.Fatal(err)
-				}
+				again.leave(t, came[step.Unloads])
 				continue
 			}
 			bytes := sizes[step.Module]
@@ -118,9 +123,7 @@ func TestLoadsForget(t *testing.T) {
 			if n < living {
 				continue
 			}
-			if err := l.unloaded(m.load, nothing); err != nil {
-				t.Fatal(err)
-			}
+			l.unloaded(m.load, func() {})
 		}
 		here, gone := 0, 0
 		for _, x := range l.steps {
@@ -143,3 +146,65 @@ func TestLoadsForget(t *testing.T) {
 		}
 	}
 }
+
+// TestLoadsDoNotBlock: while the driver loads code, which may take long or wait for work, other
+// code can be named, unloaded and saved. Code that is unloaded leaves after the load, in the order
+// of the calls.
+func TestLoadsDoNotBlock(t *testing.T) {
+	l := &loads{}
+	module := func(n uint32) *Module {
+		return &Module{loads: l, object: &object.Object{ID: uint64(abi.NewHandle(abi.KindModule, n))}}
+	}
+	first, second, slow := module(1), module(2), module(3)
+	for _, m := range []*Module{first, second} {
+		if err := l.loaded(m, func() error { return nil }); err != nil {
+			t.Fatal(err)
+		}
+	}
+	loading, finish, over := make(chan struct{}), make(chan struct{}), make(chan error, 1)
+	var order []string // what the driver has done
+	go func() {
+		over <- l.loaded(slow, func() error {
+			close(loading)
+			<-finish
+			order = append(order, "slow came")
+			return nil
+		})
+	}()
+	<-loading
+	others := make(chan struct{})
+	go func() {
+		defer close(others)
+		first.setImage(object.NewImage([]byte("first")))
+		second.setImage(object.NewImage([]byte("second")))
+		l.unloaded(second.load, func() { order = append(order, "second left") })
+		l.unloaded(first.load, func() { order = append(order, "first left") })
+		if steps := l.Save(core.NewEncoder(0, "")); len(steps) != 2 {
+			t.Errorf("%d steps were saved during the load, want 2", len(steps))
+		}
+	}()
+	select {
+	case <-others:
+	case <-time.After(mostWait):
+		t.Fatal("other code waits for the load")
+	}
+	close(finish)
+	if err := <-over; err != nil {
+		t.Fatal(err)
+	}
+	slow.setImage(object.NewImage([]byte("slow")))
+	if want := []string{"slow came", "second left", "first left"}; !slices.Equal(order, want) {
+		t.Errorf("the driver did %q, want %q", order, want)
+	}
+	var unloads []int
+	steps := l.Save(core.NewEncoder(0, ""))
+	for _, step := range steps {
+		unloads = append(unloads, step.Unloads)
+	}
+	if want := []int{0, 0, 0, 2, 1}; !slices.Equal(unloads, want) || steps[2].Module != slow.object.Handle() {
+		t.Errorf("saved %+v, want three loads, the last of %v, and unloads of 2 and 1", steps, slow.object.Handle())
+	}
+}
+
+// mostWait is how long a test waits for what must happen; no speed is measured by it.
+const mostWait = 2 * time.Minute

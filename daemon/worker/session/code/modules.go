@@ -50,13 +50,15 @@ type variable struct {
 
 const logBytes = 800 // what a reply slot has room for
 
-// close unloads the code. It needs no lock.
+// close unloads the code. It needs no lock, and does not wait for a load.
 func (m *Module) close(s *Code) {
 	s.removePlaced(m)
-	if err := m.loads.unloaded(m.load, m.code.Close); err != nil {
-		s.Log.Warn("unload module", "error", err)
-	}
-	m.free(s)
+	m.loads.unloaded(m.load, func() {
+		if err := m.code.Close(); err != nil {
+			s.Log.Warn("unload module", "error", err)
+		}
+		m.free(s)
+	})
 }
 
 // free gives the variables' memory back.
