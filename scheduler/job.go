@@ -28,19 +28,15 @@ const (
 // Job is a job as a policy sees it: the owner's description and the job's state. Only the engine
 // changes it.
 type Job struct {
-	// What a job's place in the queue depends on comes first, and what changes together is together.
-	// With many jobs that take turns, most of the time of a decision is spent on fetching them from
-	// memory.
-	placement cluster.Placement // since `since`
-	shape     *resourceShape
-	account   *account
-	group     *group
-	inQueue   *ranked.Leaf[*Job] // set while it waits
-	leaf      ranked.Leaf[*Job]  // memory for inQueue and inSeries: the job is never in both
-
+	// What each run changes comes first. With many jobs that take turns, most of a decision's time
+	// is spent on fetching it from memory.
+	placement   cluster.Placement // since `since`
+	shape       *resourceShape
+	account     *account
+	group       *group
+	inQueue     *ranked.Leaf[*Job] // set while it waits
 	inSeries    *ranked.Leaf[*Job] // set while it runs and is preemptible
-	series      *series
-	rank        Rank // as of `ranked`; it grows from then on while the job runs
+	rank        Rank               // as of `ranked`; it grows from then on while the job runs
 	ranked      time.Duration
 	rankVersion int // how often the job was ranked
 
@@ -61,22 +57,25 @@ type Job struct {
 	first, waitingSince     time.Duration
 	runs, preemptions       int
 
-	savedAt           time.Duration      // when the checkpoint of the last stop is complete
-	preemptedAt       time.Duration      // when it was last preempted
-	preemptionsAtOnce int                // and how often at that time
-	shrunk            shrinkage          // of the current run
-	stopped           *stoppedRun        // the last run that the engine stopped; nil if there was none
-	inDue             *ranked.Leaf[*Job] // set while it runs and is sorted into the running set; until then,
-	unsortedIndex     int                // its index among the unsorted ones
+	savedAt           time.Duration // when the checkpoint of the last stop is complete
+	preemptedAt       time.Duration // when it was last preempted
+	preemptionsAtOnce int           // and how often at that time
+	shrunk            shrinkage     // of the current run
+	stopped           *stoppedRun   // the last run that the engine stopped; nil if there was none
+	unsortedIndex     int           // its index among those that are not sorted by Due
 
-	facts cluster.Job
-	gpus  int // allocation unless an Allocator decides otherwise
+	allocatedType string // GPU type of the current allocation, if it names one
+	gpus          int    // allocation unless an Allocator decides otherwise
+	facts         cluster.Job
 
-	failures      int
-	tenantQueue   *tenantQueue
-	allocatedType string            // GPU type of the current allocation, if it names one
-	candidateIn   int               // the last candidate round in which the job was offered
-	dueLeaf       ranked.Leaf[*Job] // memory for inDue
+	// The rest is needed less often.
+	leaf        ranked.Leaf[*Job] // memory for inQueue and inSeries: the job is never in both
+	series      *series
+	inDue       *ranked.Leaf[*Job] // set while it runs and is sorted into the running set
+	failures    int
+	tenantQueue *tenantQueue
+	candidateIn int               // the last candidate round in which the job was offered
+	dueLeaf     ranked.Leaf[*Job] // memory for inDue
 }
 
 // ID returns the job's number.

@@ -187,7 +187,9 @@ func (e turnTaking) successor(v *Job, more int) (j *Job, foreseen bool) {
 
 // exchange gives the GPUs of a running job to the first waiting one of its shape.
 func (e turnTaking) exchange(v, j *Job) {
-	e.observePreemptions([]*Job{v}, j)
+	if e.observer != nil {
+		e.observer.Preempts(v, j)
+	}
 	on, k := v.placement, j.inQueue.Key
 	v.gpusReleased = true
 	e.stop(v)

@@ -13,17 +13,8 @@ const WholeGPU = 1000
 type Job struct {
 	ID JobID
 
-	// Name is the owner's name for it. Traces with names instead of numbers keep them here.
-	Name string
-
 	// Submit is when the job arrives.
 	Submit time.Duration
-
-	// Length is how long it runs on the GPUs that it asks for. Only a simulation knows it.
-	Length time.Duration
-
-	// Estimate is the owner's estimate of Length. Policies use this one.
-	Estimate time.Duration
 
 	// GPUs is how many it needs, all at once.
 	GPUs int
@@ -31,6 +22,19 @@ type Job struct {
 	// Share is how much of its GPU it needs, in thousandths: WholeGPU, or less if the job has one GPU
 	// and shares it.
 	Share int
+
+	// Fixed means that the job keeps its GPUs until it ends: it could neither be saved nor start
+	// again, so no policy may stop it.
+	Fixed bool
+
+	// Name is the owner's name for it. Traces with names instead of numbers keep them here.
+	Name string
+
+	// Length is how long it runs on the GPUs that it asks for. Only a simulation knows it.
+	Length time.Duration
+
+	// Estimate is the owner's estimate of Length. Policies use this one.
+	Estimate time.Duration
 
 	// MinGPUs and MaxGPUs bound what an elastic policy may allocate. Both are 0 if the job runs only
 	// on exactly GPUs.
@@ -51,10 +55,6 @@ type Job struct {
 
 	// Priority is higher for more urgent jobs. 0 is normal.
 	Priority int
-
-	// Fixed means that the job keeps its GPUs until it ends: it could neither be saved nor start
-	// again, so no policy may stop it.
-	Fixed bool
 
 	// Model names what it trains, as "resnet50": the key of tables of throughput and of checkpoint
 	// costs.

@@ -20,7 +20,7 @@ const (
 // NewRecorder.
 type Recorder struct {
 	jobs  *JobResults
-	open  []*openJob // by index; nil for jobs that have not arrived, or have ended
+	live  []*openJob // by index; nil for jobs that have not arrived, or have ended
 	track Track
 	left  int // tracked jobs that have not ended
 	ended int // of all jobs
@@ -48,19 +48,19 @@ type Recorder struct {
 func NewRecorder(jobs *packed.Jobs, nodes []cluster.Node, track Track) *Recorder {
 	r := &Recorder{
 		jobs:   newJobResults(jobs),
-		open:   make([]*openJob, jobs.Len()),
+		live:   make([]*openJob, jobs.Len()),
 		track:  track,
 		nodes:  nodes,
 		stride: 1,
-		use:    &usage{jobs: jobs, arrivals: jobs.Arrivals()},
+		use:    &usage{arrivals: newArrivals(jobs)},
 	}
 	for i := range jobs.Len() {
 		if track.Counts(jobs.ID(i)) {
 			r.left++
 		}
 	}
-	if len(r.use.arrivals) > 0 {
-		r.first = jobs.Submit(int(r.use.arrivals[0]))
+	if r.use.arrivals.any() {
+		r.first = r.use.arrivals.at
 	}
 	return r
 }
@@ -70,10 +70,16 @@ func (r *Recorder) OmitRuns() { r.omitRuns = true }
 
 // job returns a job that has not ended.
 func (r *Recorder) job(i int) *openJob {
-	if r.open[i] == nil {
-		r.open[i] = &openJob{JobResult: r.jobs.unstarted(i)}
+	if r.live[i] == nil {
+		r.open(i, new(openJob))
 	}
-	return r.open[i]
+	return r.live[i]
+}
+
+// open begins the recording of a job, in the memory of j.
+func (r *Recorder) open(i int, j *openJob) {
+	j.JobResult = r.jobs.unstarted(i)
+	r.live[i] = j
 }
 
 // Left returns how many tracked jobs have not ended.
@@ -83,15 +89,13 @@ func (r *Recorder) Left() int { return r.left }
 func (r *Recorder) Ended() int { return r.ended }
 
 // Started records a job's first start.
-func (r *Recorder) Started(i int, at time.Duration) {
-	if j := r.job(i); !j.Started {
-		j.Started, j.Start = true, at
-	}
-}
+func (r *Recorder) Started(i int, at time.Duration) { r.job(i).started(at) }
 
 // Ran begins a run of a job. The placement must not change later.
-func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) {
-	j := r.job(i)
+func (r *Recorder) Ran(i int, at time.Duration, on cluster.Placement) { r.ran(r.job(i), at, on) }
+
+// ran is Ran of a job.
+func (r *Recorder) ran(j *openJob, at time.Duration, on cluster.Placement) {
 	j.begin(at, on)
 	if r.omitRuns || r.cutOff {
 		return
@@ -115,8 +119,10 @@ func (r *Recorder) closeRun(j *openJob, at time.Duration, preempted bool) {
 }
 
 // Preempted records a preemption; at is when the GPUs were free.
-func (r *Recorder) Preempted(i int, at time.Duration) {
-	j := r.job(i)
+func (r *Recorder) Preempted(i int, at time.Duration) { r.preempted(r.job(i), at) }
+
+// preempted is Preempted of a job.
+func (r *Recorder) preempted(j *openJob, at time.Duration) {
 	j.Preemptions++
 	r.stops++
 	j.end(at, wasPreempted)
@@ -144,7 +150,7 @@ func (r *Recorder) Finished(i int, at time.Duration, outcome Outcome) {
 		r.left--
 	}
 	r.jobs.set(i, &j.JobResult)
-	r.open[i] = nil
+	r.live[i] = nil
 }
 
 // Sample records the state of the cluster from now on. Of several at one time the last counts.
@@ -199,13 +205,13 @@ func (r *Recorder) Result(end time.Duration, partial bool) *Result {
 			r.runs[i].To = max(end, r.runs[i].From)
 		}
 	}
-	for i, j := range r.open {
+	for i, j := range r.live {
 		if j != nil { // the simulation was cut off
 			j.end(end, j.ending)
 			r.jobs.set(i, &j.JobResult)
 		}
 	}
-	r.open = nil
+	r.live = nil
 	r.jobs.sort(r.track)
 	result := &Result{Jobs: r.jobs, Summary: summarize(r.jobs), Timeline: r.timeline, Runs: r.runs, RunsCut: r.cutOff, Nodes: r.nodes}
 	result.Summary.Partial, result.Summary.Preemptions = partial, r.stops

@@ -43,19 +43,23 @@ type JobResult struct {
 	User     string
 	Priority int
 	GPUs     int // that it asks for
-	Share    int // of each, in thousandths
 	Length   time.Duration
 
 	Submit time.Duration
 	// Start is when it first got GPUs; valid if Started.
-	Start   time.Duration
-	Started bool
+	Start time.Duration
 	// Finish is when it was done or lost; valid unless Unfinished.
 	Finish  time.Duration
 	Outcome Outcome
 
-	Preemptions int
+	// Contention is the mean number of jobs in the system during the job's life.
+	Contention float64
+
 	Failures    int
+	Preemptions int
+
+	Share   int // of each GPU, in thousandths
+	Started bool
 
 	// Ran is how long it had GPUs, loading included, and GPUSeconds how many GPU-seconds that were.
 	Ran        time.Duration
@@ -68,9 +72,6 @@ type JobResult struct {
 	// Placement is that of its last run; nil if the simulator only counts GPUs.
 	Placement cluster.Placement
 	counted   int32 // the number of those GPUs
-
-	// Contention is the mean number of jobs in the system during the job's life.
-	Contention float64
 }
 
 // lastGPUs returns how many GPUs the last run had.

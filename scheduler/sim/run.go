@@ -88,7 +88,7 @@ type simulation struct {
 	writer *eventlog.Writer // of log
 
 	now      time.Duration
-	arrivals []int32 // not arrived yet, next first
+	arrivals arrivals
 	index    *jobIndex
 	live     []*liveJob // by index; nil for jobs that have not arrived, or have ended
 	ends     endQueue   // of the current runs
@@ -100,11 +100,12 @@ type simulation struct {
 	futile int
 }
 
-// liveJob is a job between its arrival and its end.
+// liveJob is a job between its arrival and its end. With many jobs that take turns, fetching them
+// from memory takes most of the time, so what a run needs of one is together.
 type liveJob struct {
-	facts cluster.Job
-	run   int32 // the current one; 0 if there is none
-	gpus  int32 // of the run
+	openJob
+	current int32 // the number of its run; 0 if there is none
+	facts   cluster.Job
 }
 
 func newSimulation(jobs *packed.Jobs, o Options) (*simulation, error) {
@@ -149,8 +150,8 @@ func (s *simulation) next() (at time.Duration, any bool) {
 			at, any = t, true
 		}
 	}
-	if len(s.arrivals) > 0 {
-		consider(s.jobs.Submit(int(s.arrivals[0])))
+	if s.arrivals.any() {
+		consider(s.arrivals.at)
 	}
 	if s.ends.size() > 0 {
 		consider(s.ends.first().at)
@@ -167,12 +168,8 @@ func (s *simulation) next() (at time.Duration, any bool) {
 // step passes all events of one time to the engine, and carries out its plan.
 func (s *simulation) step(at time.Duration) error {
 	s.now, s.events = at, s.events[:0]
-	for len(s.arrivals) > 0 && s.jobs.Submit(int(s.arrivals[0])) <= at {
-		i := s.arrivals[0]
-		s.live[i] = &liveJob{facts: s.jobs.At(int(i))}
-		s.events = append(s.events, scheduler.Event{Kind: scheduler.Submitted, Facts: &s.live[i].facts})
-		s.arrivals = s.arrivals[1:]
-		s.arrived++
+	for s.arrivals.any() && s.arrivals.at <= at {
+		s.arrive(s.arrivals.pop())
 	}
 	for s.ends.size() > 0 && s.ends.first().at <= at {
 		s.finish(s.ends.pop())
@@ -197,6 +194,15 @@ func (s *simulation) step(at time.Duration) error {
 	s.futile = 0
 	s.recordSample()
 	return nil
+}
+
+// arrive submits a job.
+func (s *simulation) arrive(i int32) {
+	j := &liveJob{facts: s.jobs.At(int(i))}
+	s.rec.open(int(i), &j.openJob)
+	s.live[i] = j
+	s.events = append(s.events, scheduler.Event{Kind: scheduler.Submitted, Facts: &j.facts})
+	s.arrived++
 }
 
 // finish ends a run, successfully or not.
@@ -224,34 +230,27 @@ func (s *simulation) end(job int32, outcome Outcome) {
 // freeGPUs takes a job off its GPUs.
 func (s *simulation) freeGPUs(job int32) {
 	j := s.live[job]
-	if j.run == 0 {
+	if j.current == 0 {
 		return
 	}
 	s.ends.remove(job)
-	s.busy -= int64(j.gpus) * j.share()
-	j.run, j.gpus = 0, 0
+	s.busy -= int64(j.gpus) * int64(j.Share)
+	j.current = 0
 	s.running--
-}
-
-// share returns the job's share of each GPU in thousandths.
-func (j *liveJob) share() int64 {
-	if j.facts.Share > 0 {
-		return int64(j.facts.Share)
-	}
-	return cluster.WholeGPU
 }
 
 // stop carries out the stops of a plan.
 func (s *simulation) stop(stops []scheduler.Stop) {
 	for _, stop := range stops {
 		i := s.index.of(stop.Job)
-		ran := s.live[i].run != 0
+		j := s.live[i]
+		ran := j.current != 0
 		s.freeGPUs(i)
 		switch {
 		case stop.How == scheduler.Withdraw:
 			s.end(i, Lost)
 		case stop.How == scheduler.Checkpoint:
-			s.rec.Preempted(int(i), s.now)
+			s.rec.preempted(&j.openJob, s.now)
 		case ran: // its node is lost
 			s.rec.Failed(int(i))
 			s.rec.Stopped(int(i), s.now)
@@ -265,13 +264,13 @@ func (s *simulation) start(starts []scheduler.Start) {
 		start := &starts[i]
 		job := s.index.of(start.Job)
 		j := s.live[job]
-		j.run, j.gpus = int32(start.Run), int32(len(start.On))
-		s.busy += int64(j.gpus) * j.share()
+		j.current = int32(start.Run)
 		s.running++
-		s.rec.Started(int(job), s.now)
-		s.rec.Ran(int(job), s.now, start.On)
+		j.started(s.now)
+		s.rec.ran(&j.openJob, s.now, start.On)
+		s.busy += int64(j.gpus) * int64(j.Share)
 		from := start.Ready + start.Load
-		end := runEnd{at: from + scheduler.Span(j.facts.Length-start.Done, start.Speed), job: job, run: j.run}
+		end := runEnd{at: from + scheduler.Span(j.Length-start.Done, start.Speed), job: job, run: j.current}
 		if at, fails := s.faults.failure(start.Job, start.Run, from); fails && at < end.at {
 			end.at, end.fails = at, true
 		}

@@ -6,7 +6,6 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/scheduler/cluster"
-	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
 // runEnding is how a job's last run ended.
@@ -18,16 +17,25 @@ const (
 	hasFailed
 )
 
-// openJob is a job that has arrived and not ended.
+// openJob is a job that has arrived and not ended. What each run changes is together, at the end of
+// JobResult and in what follows.
 type openJob struct {
 	JobResult
-	run     int32   // the index of its current run in Recorder.runs, plus one; 0 if that is not recorded
-	arrived float64 // usage.integral at its arrival
 
 	// What it holds now, and how its last run ended.
 	since  time.Duration
 	gpus   int32 // 0: none
+	run    int32 // the index of its current run in Recorder.runs, plus one; 0 if that is not recorded
 	ending runEnding
+
+	arrived float64 // usage.integral at its arrival
+}
+
+// started notes the job's first start.
+func (j *openJob) started(at time.Duration) {
+	if !j.Started {
+		j.Started, j.Start = true, at
+	}
 }
 
 // begin notes that the job has GPUs from now on; on is nil if the simulator only counts them.
@@ -65,8 +73,7 @@ func gpuSeconds(held time.Duration, gpus, share int) float64 {
 
 // usage adds up how many jobs were in the system.
 type usage struct {
-	jobs     *packed.Jobs
-	arrivals []int32 // of jobs that have not arrived, next first
+	arrivals arrivals
 	integral float64 // of the number of jobs in the system over time, in job-seconds, until at
 	inSystem int     // from then on
 	at       time.Duration
@@ -88,10 +95,8 @@ func (u *usage) until(at time.Duration) float64 {
 // arrived returns the jobs that have arrived by a time, each once.
 func (u *usage) arrived(by time.Duration) iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for len(u.arrivals) > 0 && u.jobs.Submit(int(u.arrivals[0])) <= by {
-			i := int(u.arrivals[0])
-			u.arrivals = u.arrivals[1:]
-			if !yield(i) {
+		for u.arrivals.any() && u.arrivals.at <= by {
+			if !yield(int(u.arrivals.pop())) {
 				return
 			}
 		}
