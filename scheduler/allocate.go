@@ -24,15 +24,17 @@ func (e *Engine) allocate(waitingOnly bool) {
 	wanted := e.validAllocations(callPolicy(e, "allocate", func() []Allocation { return e.policies.Allocate.Allocate(e) }))
 	changes := e.changes(wanted)
 	if waitingOnly {
-		changes = slices.DeleteFunc(changes, func(c *resize) bool { return c.job.phase == Running })
+		changes = slices.DeleteFunc(changes, func(c resize) bool { return c.job.phase == Running })
 	}
 	e.findPlaces(changes)
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		if c.job.phase == Running && !slices.Equal(c.job.placement, c.on) {
 			e.stop(c.job)
 		}
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		if c.on == nil || c.job.phase != Waiting || !c.job.account.allows(c.job, len(c.on)) {
 			continue
 		}
@@ -78,17 +80,18 @@ func (e *Engine) checkAllocation(a Allocation) error {
 	return nil
 }
 
-// changes returns the jobs whose allocation changes, those that lose all GPUs first. Jobs stay that
-// are not preemptible yet, or that have GPUs which no job could get if they left them.
-func (e *Engine) changes(wanted []Allocation) []*resize {
-	var changes []*resize
+// changes returns the jobs whose allocation changes, those that lose all GPUs first, until the next
+// call. Jobs stay that are not preemptible yet, or that have GPUs which no job could get if they
+// left them.
+func (e *Engine) changes(wanted []Allocation) []resize {
+	changes := e.resizes[:0]
 	e.candidateRound++
 	for _, a := range wanted {
 		a.Job.candidateIn = e.candidateRound
 	}
 	for j := range e.Running() {
 		if j.candidateIn != e.candidateRound && j.preemptible && e.free.allUsable(j.placement) {
-			changes = append(changes, &resize{job: j})
+			changes = append(changes, resize{job: j})
 		}
 	}
 	for _, a := range wanted {
@@ -96,8 +99,9 @@ func (e *Engine) changes(wanted []Allocation) []*resize {
 		if running && (!a.Job.preemptible || !e.free.allUsable(a.Job.placement) || e.satisfied(a)) {
 			continue
 		}
-		changes = append(changes, &resize{job: a.Job, gpus: a.GPUs, gpuType: a.GPUType, requested: a.On})
+		changes = append(changes, resize{job: a.Job, gpus: a.GPUs, gpuType: a.GPUType, requested: a.On})
 	}
+	e.resizes = changes
 	return changes
 }
 
@@ -115,33 +119,38 @@ func (e *Engine) satisfied(a Allocation) bool {
 // findPlaces looks for GPUs for all changing jobs as if they had none, and leaves the state
 // unchanged. Placements of the policy come first. A job that finds no place keeps its GPUs unless
 // another job took them before.
-func (e *Engine) findPlaces(changes []*resize) {
-	for _, c := range changes {
+func (e *Engine) findPlaces(changes []resize) {
+	for i := range changes {
+		c := &changes[i]
 		if c.job.phase == Running {
 			e.free.release(c.job.placement, c.job.facts.Share)
 			c.job.account.adjustHeld(c.job, -len(c.job.placement))
 			c.job.uncounted = true
 		}
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		if len(c.requested) > 0 && !e.takenByOthers(c) {
 			c.on, c.speed = e.checkFit(c.job, c.requested, c.gpus, "allocate")
 			e.takePlace(c)
 		}
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		if c.gpus > 0 && c.on == nil {
 			e.findPlace(c)
 			e.takePlace(c)
 		}
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		if c.on != nil {
 			e.free.release(c.on, c.job.facts.Share)
 			c.job.account.adjustHeld(c.job, -len(c.on))
 		}
 	}
-	for _, c := range changes {
+	for i := range changes {
+		c := &changes[i]
 		if c.job.phase == Running {
 			e.free.allocate(c.job.placement, c.job.facts.Share)
 			c.job.account.adjustHeld(c.job, len(c.job.placement))

@@ -110,6 +110,7 @@ type Engine struct {
 	walks          uint64       // how many there have been
 	candidateRound int          // how often candidates for preemption, or allocations, were listed
 	sound          []Allocation // the last valid ones
+	resizes        []resize     // and the changes for them
 	victims        []*Job       // the last chosen ones
 	stopped        []*Job       // those of them that must stop
 	blocked        []blockedJob // the first job of each shape that found no place in the last walk

@@ -1,6 +1,7 @@
 package elastic
 
 import (
+	"iter"
 	"strings"
 
 	"github.com/phos-gpu/phos/scheduler"
@@ -12,38 +13,43 @@ type caps struct {
 	names  []string         // the users with a cap
 	most   budgets          // their caps
 	byUser map[string][]int // the caps that limit a user: its own and those of its ancestors, nearest first
+	at     map[string]int   // the indices of names
 }
 
 // budgets is what is left of caps, in thousandths of GPUs.
 type budgets []int
 
-// capsOf returns the caps that limit some jobs.
-func capsOf(v scheduler.View, lists ...[]*scheduler.Job) *caps {
-	c, at := &caps{byUser: map[string][]int{}}, map[string]int{}
+// newCaps returns no caps.
+func newCaps() *caps { return &caps{byUser: map[string][]int{}, at: map[string]int{}} }
+
+// read finds the caps that limit some jobs.
+func (c *caps) read(v scheduler.View, lists ...[]*scheduler.Job) {
+	clear(c.byUser)
+	clear(c.at)
+	c.names, c.most = c.names[:0], c.most[:0]
 	for _, jobs := range lists {
 		for i, j := range jobs {
 			if i > 0 && jobs[i-1].User() == j.User() {
 				continue
 			}
 			if _, ok := c.byUser[j.User()]; !ok {
-				c.byUser[j.User()] = c.boundsOf(v, j.User(), at)
+				c.byUser[j.User()] = c.boundsOf(v, j.User())
 			}
 		}
 	}
-	return c
 }
 
-// boundsOf returns the caps of a user and its ancestors. at has the indices of those known so far.
-func (c *caps) boundsOf(v scheduler.View, user string, at map[string]int) (bounds []int) {
-	for _, user := range withAncestors(user) {
+// boundsOf returns the caps of a user and its ancestors.
+func (c *caps) boundsOf(v scheduler.View, user string) (bounds []int) {
+	for user := range withAncestors(user) {
 		most := v.User(user).Cap
 		if most == scheduler.Uncapped {
 			continue
 		}
-		i, ok := at[user]
+		i, ok := c.at[user]
 		if !ok {
 			i = len(c.names)
-			at[user], c.names, c.most = i, append(c.names, user), append(c.most, most*cluster.WholeGPU)
+			c.at[user], c.names, c.most = i, append(c.names, user), append(c.most, most*cluster.WholeGPU)
 		}
 		bounds = append(bounds, i)
 	}
@@ -51,12 +57,14 @@ func (c *caps) boundsOf(v scheduler.View, user string, at map[string]int) (bound
 }
 
 // withAncestors returns a user and its ancestors: a/b, then a.
-func withAncestors(user string) []string {
-	all := []string{user}
-	for i := strings.LastIndexByte(user, '/'); i > 0; i = strings.LastIndexByte(user[:i], '/') {
-		all = append(all, user[:i])
+func withAncestors(user string) iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for i := len(user); yield(user[:i]); {
+			if i = strings.LastIndexByte(user[:i], '/'); i <= 0 {
+				return
+			}
+		}
 	}
-	return all
 }
 
 // bounds returns the caps that limit a job.

@@ -35,7 +35,7 @@ func TestSharedOutWithinCaps(t *testing.T) {
 		}
 		given := map[string]int{}
 		for _, a := range policy.Allocate(v) {
-			for _, user := range withAncestors(a.Job.User()) {
+			for user := range withAncestors(a.Job.User()) {
 				given[user] += a.GPUs
 			}
 		}

@@ -31,10 +31,17 @@ type Gavel struct {
 	Weights map[string]float64
 
 	table    *throughput.Table
-	now      time.Duration // of the last call
-	accounts map[cluster.JobID]*account
+	now      time.Duration  // of the last call
+	accounts []*account     // by the job's number
 	round    uint64         // the number of the call
 	numbers  map[string]int // of the types of GPU seen so far
+
+	// Of the last call; the machines are numbered by how often they have changed.
+	machines struct {
+		number     uint64
+		types      []string
+		all, spare []machine
+	}
 
 	caps      *caps // at the last call
 	classes   map[jobClass]*classState
@@ -42,16 +49,21 @@ type Gavel struct {
 
 	// Memory of the last call.
 	lists  jobLists
+	avail  supply
 	pairs  []pair
-	listed []*account
+	spare  []*account
+	kinds  []*classState
+	groups []group
+	input  targetInput
 	chosen round
 	answer []scheduler.Allocation
 }
 
 // account is what Gavel knows of a job.
 type account struct {
+	id     cluster.JobID
+	job    *scheduler.Job
 	class  *classState
-	round  uint64      // the last call in which there was the job
 	shares []typeShare // by the type's number
 }
 
@@ -74,6 +86,9 @@ type classState struct {
 	count   int
 	example *scheduler.Job
 	target  []float64 // by type; NaN where the jobs cannot run
+
+	rates   []float64 // without caps,
+	ratesOn uint64    // on the machines of this number
 }
 
 // jobClass is what jobs must have in common to be in one group.
@@ -116,8 +131,7 @@ func (g *Gavel) weight(j *scheduler.Job) float64 {
 // NewGavel returns a Gavel with a table of models.
 func NewGavel(t *throughput.Table) *Gavel {
 	return &Gavel{
-		table: t, accounts: map[cluster.JobID]*account{}, numbers: map[string]int{},
-		classes: map[jobClass]*classState{},
+		table: t, numbers: map[string]int{}, classes: map[jobClass]*classState{},
 	}
 }
 
@@ -127,7 +141,8 @@ const negligible = 1e-6
 // Allocate implements scheduler.Allocator. The answer is valid until the next call.
 func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 	lists := g.lists.read(v)
-	jobs, avail := lists.active, newSupply(v, lists)
+	jobs, avail := lists.active, &g.avail
+	avail.read(v, lists)
 	types := avail.types()
 	g.round++
 	g.caps = avail.caps
@@ -143,14 +158,14 @@ func (g *Gavel) Allocate(v scheduler.View) []scheduler.Allocation {
 		for t, gpuType := range types {
 			if share, able := a.class.share(t); able {
 				s := a.on(numbers[t])
-				pairs = append(pairs, pair{j, gpuType, priority(share, s.due, s.had), share, on == gpuType})
+				pairs = append(pairs, pair{j, i, gpuType, priority(share, s.due, s.had), share, on == gpuType})
 				s.target = share
 			}
 		}
 	}
 	g.pairs = pairs
 	g.answer = g.answer[:0]
-	for _, p := range g.chosen.choose(pairs, avail) {
+	for _, p := range g.chosen.choose(pairs, len(jobs), avail) {
 		g.answer = append(g.answer, scheduler.Allocation{Job: p.job, GPUs: p.job.GPUs(), GPUType: p.gpuType})
 	}
 	return g.answer
@@ -166,40 +181,50 @@ func (g *Gavel) number(gpuType string) int {
 	return n
 }
 
-// accrue accounts for the time since the last call, counts the jobs of each class, and removes jobs
-// and classes that are gone. It returns the account of each job, and the classes.
+// accrue accounts for the time since the last call, counts the jobs of each class, and forgets jobs
+// that are gone. It returns the account of each job, and the classes. The jobs are by number.
 func (g *Gavel) accrue(v scheduler.View, jobs []*scheduler.Job) (accounts []*account, kinds []*classState) {
 	passed := (v.Now() - g.now).Seconds()
-	accounts = slices.Grow(g.listed[:0], len(jobs))
+	before, accounts, kinds := g.accounts, slices.Grow(g.spare[:0], len(jobs)), g.kinds[:0]
 	for _, j := range jobs {
-		a := g.accounts[j.ID()]
-		if a == nil {
-			a = &account{}
-			g.accounts[j.ID()] = a
+		for len(before) > 0 && before[0].id < j.ID() {
+			before = before[1:]
 		}
-		a.round = g.round
-		for n := range a.shares {
-			s := &a.shares[n]
-			s.due += s.target * passed
-			s.target = 0
+		var a *account
+		if len(before) > 0 && before[0].id == j.ID() {
+			a = before[0]
+		} else {
+			a = &account{id: j.ID()}
 		}
-		if on := runsOn(v, j); on != nowhere {
-			a.on(g.number(on)).had += (v.Now() - max(g.now, j.Since())).Seconds()
-		}
-		if k := g.classOf(j); a.class == nil || a.class.jobClass != k {
-			a.class = g.class(k)
-		}
+		g.accrueJob(v, j, a, passed)
 		if a.class.count++; a.class.round != g.round {
 			a.class.round, a.class.count, a.class.example = g.round, 1, j
 			kinds = append(kinds, a.class)
 		}
 		accounts = append(accounts, a)
 	}
-	if len(g.accounts) > len(jobs) {
-		maps.DeleteFunc(g.accounts, func(_ cluster.JobID, a *account) bool { return a.round != g.round })
-	}
-	g.now, g.listed = v.Now(), accounts
+	clear(g.accounts)
+	g.now, g.spare, g.accounts, g.kinds = v.Now(), g.accounts, accounts, kinds
 	return accounts, kinds
+}
+
+// accrueJob accounts for the time that has passed for one job, and sets its class.
+func (g *Gavel) accrueJob(v scheduler.View, j *scheduler.Job, a *account, passed float64) {
+	for n := range a.shares {
+		s := &a.shares[n]
+		s.due += s.target * passed
+		s.target = 0
+	}
+	if on := runsOn(v, j); on != nowhere {
+		a.on(g.number(on)).had += (v.Now() - max(g.now, j.Since())).Seconds()
+	}
+	if a.job == j && a.class.capped == "" && len(g.caps.names) == 0 {
+		return // only caps can change the class of a job
+	}
+	a.job = j
+	if k := g.classOf(j); a.class == nil || a.class.jobClass != k {
+		a.class = g.class(k)
+	}
 }
 
 // targetInput is what a target depends on.
@@ -249,21 +274,23 @@ func (g *Gavel) updateTarget(v scheduler.View, kinds []*classState, avail *suppl
 			cmp.Compare(a.jobClass.share, b.jobClass.share),
 		)
 	})
-	input, capacity := targetInput{types: types}, make([]float64, len(types))
-	for t, gpuType := range types {
-		capacity[t] = float64(avail.byType[gpuType])
-	}
-	groups := make([]group, len(kinds))
-	for i, k := range kinds {
-		groups[i] = group{float64(k.count), float64(k.gpus), g.rates(v, k.example, types), k.weight}
+	input, groups := &g.input, g.groups[:0]
+	input.types, input.classes, input.numbers = types, input.classes[:0], input.numbers[:0]
+	g.readMachines(v, types)
+	for _, k := range kinds {
+		groups = append(groups, group{float64(k.count), float64(k.gpus), g.knownRates(v, k, types), k.weight})
 		input.classes = append(input.classes, k.jobClass)
-		input.numbers = append(append(input.numbers, groups[i].jobs), groups[i].rate...)
+		input.numbers = append(append(input.numbers, float64(k.count)), groups[len(groups)-1].rate...)
 	}
-	input.numbers = append(input.numbers, capacity...)
+	for _, gpuType := range types {
+		input.numbers = append(input.numbers, float64(avail.byType[gpuType]))
+	}
+	capacity := input.numbers[len(input.numbers)-len(types):]
+	g.groups = groups
 	if input.equal(&g.targetFor) {
 		return
 	}
-	g.targetFor = input
+	g.input, g.targetFor = g.targetFor, g.input
 	maps.DeleteFunc(g.classes, func(_ jobClass, k *classState) bool { return k.round != g.round })
 	for i, shares := range maxmin(groups, capacity, g.bounds(kinds)...) {
 		for t := range shares {
@@ -296,6 +323,39 @@ func (k *classState) share(t int) (share float64, able bool) {
 		share = 0
 	}
 	return share, !math.IsNaN(share)
+}
+
+// machine is what throughput depends on of a node.
+type machine struct {
+	gpuType     string
+	gpus        int
+	memoryBytes int64
+	closed      bool
+}
+
+// readMachines notes whether the machines or the types of GPU have changed.
+func (g *Gavel) readMachines(v scheduler.View, types []string) {
+	now, nodes := g.machines.spare[:0], v.Nodes()
+	for i := range nodes {
+		n := &nodes[i]
+		now = append(now, machine{n.GPUType, n.GPUs, n.GPUMemoryBytes, v.Free().Closed(n.ID)})
+	}
+	m := &g.machines
+	if m.number == 0 || !slices.Equal(now, m.all) || !slices.Equal(types, m.types) {
+		m.number++
+	}
+	m.types, m.all, m.spare = types, now, m.all
+}
+
+// knownRates is rates for the jobs of a class. Without caps, they change only with the machines.
+func (g *Gavel) knownRates(v scheduler.View, k *classState, types []string) []float64 {
+	if len(g.caps.names) > 0 {
+		return g.rates(v, k.example, types)
+	}
+	if k.ratesOn != g.machines.number {
+		k.rates, k.ratesOn = g.rates(v, k.example, types), g.machines.number
+	}
+	return k.rates
 }
 
 // rates returns a job's throughput by type, each on the fewest nodes possible.

@@ -34,11 +34,12 @@ func TestRoundOfThePaper(t *testing.T) {
 			if p != want[j.ID()][k] && math.Abs(p-want[j.ID()][k]) > 1e-9 {
 				t.Errorf("job %d on a %s has the priority %g, in the paper %g", j.ID(), gpuType, p, want[j.ID()][k])
 			}
-			pairs = append(pairs, pair{j, gpuType, p, share[j.ID()][k], false})
+			pairs = append(pairs, pair{j, int(j.ID()), gpuType, p, share[j.ID()][k], false})
 		}
 	}
 	next := map[cluster.JobID]string{}
-	for _, p := range new(round).choose(pairs, &supply{total: 3, byType: map[string]int{"V100": 1, "P100": 1, "K80": 1}}) {
+	avail := &supply{total: 3, byType: map[string]int{"V100": 1, "P100": 1, "K80": 1}}
+	for _, p := range new(round).choose(pairs, len(jobs), avail) {
 		next[p.job.ID()] = p.gpuType
 	}
 	if next[0] != "P100" || next[1] != "K80" || next[2] != "V100" {
@@ -95,6 +96,26 @@ func rounds(
 		}
 	}
 	return had
+}
+
+// TestRatesFollowMachines closes the only node that a job fits on: its rate on several nodes counts
+// from then on, as for a Gavel that knows no other state.
+func TestRatesFollowMachines(t *testing.T) {
+	nodes := machines(4, 2, "V100")
+	nodes[0].GPUs = 4
+	v := schedulertest.NewView(0, nodes, schedulertest.Job{
+		Phase: scheduler.Waiting, Job: cluster.Job{ID: 1, GPUs: 4, Model: "resnet50"},
+	})
+	g, other := NewGavel(throughput.NewTable()), NewGavel(throughput.NewTable())
+	g.Allocate(v)
+	open := g.targetFor.numbers[1]
+	v.Close(0)
+	g.Allocate(v)
+	other.Allocate(v)
+	closed := g.targetFor.numbers[1]
+	if want := other.targetFor.numbers[1]; closed != want || closed >= open {
+		t.Errorf("the rate is %g on one node, and %g on two, want %g", open, closed, want)
+	}
 }
 
 func paperTable(t *testing.T) *throughput.Table {

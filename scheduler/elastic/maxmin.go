@@ -95,10 +95,10 @@ func newWaterfill(groups []group, capacity []float64) *waterfill {
 // time, and one for each type and each bound.
 func (l *waterfill) program() *program {
 	n := l.variables + 1
-	p := &program{gain: make([]float64, n)}
+	p := &program{gain: make([]float64, n), memory: make([]float64, n*(2*len(l.groups)+len(l.capacity)+len(l.bounds)))}
 	p.gain[n-1] = 1
 	for g := range l.groups {
-		row, limit := make([]float64, n), 0.0
+		row, limit := p.newRow(), 0.0
 		for t, i := range l.variable[g] {
 			if i >= 0 {
 				row[i] = -l.worth[g][t]
@@ -112,7 +112,7 @@ func (l *waterfill) program() *program {
 		p.rows, p.limit = append(p.rows, row), append(p.limit, limit)
 	}
 	for g := range l.groups {
-		row := make([]float64, n)
+		row := p.newRow()
 		for _, i := range l.variable[g] {
 			if i >= 0 {
 				row[i] = 1
@@ -121,7 +121,7 @@ func (l *waterfill) program() *program {
 		p.rows, p.limit = append(p.rows, row), append(p.limit, 1)
 	}
 	for t, gpus := range l.capacity {
-		row := make([]float64, n)
+		row := p.newRow()
 		for g, group := range l.groups {
 			if i := l.variable[g][t]; i >= 0 {
 				row[i] = group.jobs * group.gpus / gpus
@@ -130,7 +130,7 @@ func (l *waterfill) program() *program {
 		p.rows, p.limit = append(p.rows, row), append(p.limit, 1)
 	}
 	for _, b := range l.bounds {
-		row := make([]float64, n)
+		row := p.newRow()
 		for g, group := range l.groups {
 			for _, i := range l.variable[g] {
 				if i >= 0 {

@@ -1,7 +1,6 @@
 package elastic
 
 import (
-	"container/heap"
 	"math"
 
 	"github.com/phos-gpu/phos/scheduler"
@@ -10,6 +9,7 @@ import (
 // pair is a job on a type of GPU.
 type pair struct {
 	job      *scheduler.Job
+	number   int // of the job, among those of the round
 	gpuType  string
 	priority float64
 	share    float64
@@ -32,25 +32,20 @@ func priority(share, due, had float64) float64 {
 type round struct {
 	queue pairQueue
 	out   []pair
-	runs  map[*scheduler.Job]bool // jobs that are in out
+	runs  []bool // by the job's number: it is in out
 }
 
 // choose takes pairs by priority, the highest first, each job once, while there are GPUs. Among
 // equal pairs, those that already run are first, then larger shares. Few of many pairs get GPUs, so
 // they are in a heap and not sorted. The answer is valid until the next call.
-func (r *round) choose(pairs []pair, avail *supply) []pair {
+func (r *round) choose(pairs []pair, jobs int, avail *supply) []pair {
 	r.queue.fill(pairs)
-	heap.Init(&r.queue)
-	if r.runs == nil {
-		r.runs = map[*scheduler.Job]bool{}
-	}
-	clear(r.runs)
+	r.runs = append(r.runs[:0], make([]bool, jobs)...)
 	r.out = r.out[:0]
-	for r.queue.Len() > 0 && avail.total > 0 {
-		p := &pairs[r.queue.order[0]]
-		heap.Pop(&r.queue)
-		if !r.runs[p.job] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
-			r.runs[p.job] = true
+	for len(r.queue.order) > 0 && avail.total > 0 {
+		p := r.queue.pop()
+		if !r.runs[p.number] && avail.take(p.job, p.gpuType, p.job.GPUs()) {
+			r.runs[p.number] = true
 			r.out = append(r.out, *p)
 		}
 	}
@@ -63,18 +58,47 @@ type pairQueue struct {
 	order []int32
 }
 
-// fill makes the queue one of other pairs, which are not in order yet.
+// fill makes the queue one of other pairs.
 func (q *pairQueue) fill(pairs []pair) {
 	q.pairs, q.order = pairs, q.order[:0]
 	for i := range pairs {
 		q.order = append(q.order, int32(i))
 	}
+	for at := len(q.order)/2 - 1; at >= 0; at-- {
+		q.sink(at)
+	}
 }
 
-func (q *pairQueue) Len() int { return len(q.order) }
+// pop removes and returns the first pair. The queue must not be empty.
+func (q *pairQueue) pop() *pair {
+	first, last := q.order[0], len(q.order)-1
+	q.order[0] = q.order[last]
+	q.order = q.order[:last]
+	if last > 0 {
+		q.sink(0)
+	}
+	return &q.pairs[first]
+}
 
-func (q *pairQueue) Less(i, k int) bool {
-	i, k = int(q.order[i]), int(q.order[k])
+// sink moves the pair at an index down until the heap is in order.
+func (q *pairQueue) sink(at int) {
+	moved := q.order[at]
+	for {
+		below := 2*at + 1
+		if below+1 < len(q.order) && q.less(q.order[below+1], q.order[below]) {
+			below++
+		}
+		if below >= len(q.order) || !q.less(q.order[below], moved) {
+			q.order[at] = moved
+			return
+		}
+		q.order[at] = q.order[below]
+		at = below
+	}
+}
+
+// less reports whether one pair is before another.
+func (q *pairQueue) less(i, k int32) bool {
 	a, b := &q.pairs[i], &q.pairs[k]
 	switch {
 	case a.priority != b.priority:
@@ -87,15 +111,4 @@ func (q *pairQueue) Less(i, k int) bool {
 		return a.job.ID() < b.job.ID()
 	}
 	return i < k
-}
-
-func (q *pairQueue) Swap(i, k int) { q.order[i], q.order[k] = q.order[k], q.order[i] }
-
-// Push implements heap.Interface.
-func (q *pairQueue) Push(i any) { q.order = append(q.order, i.(int32)) }
-
-// Pop implements heap.Interface. The last one is the one that heap.Pop returns.
-func (q *pairQueue) Pop() any {
-	q.order = q.order[:len(q.order)-1]
-	return nil
 }

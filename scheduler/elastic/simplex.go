@@ -8,6 +8,16 @@ type program struct {
 	gain  []float64
 	rows  [][]float64
 	limit []float64
+
+	memory []float64 // of rows that are not made yet
+}
+
+// newRow returns a row of zeros.
+func (p *program) newRow() []float64 {
+	n := len(p.gain)
+	row := p.memory[:n:n]
+	p.memory = p.memory[n:]
+	return row
 }
 
 // eps is what counts as 0. The programs here are scaled so that relevant values are around 1.
@@ -50,15 +60,17 @@ func (p *program) solve() (x, price []float64, ok bool) {
 // in every row.
 func (p *program) tableau() *tableau {
 	n, m := len(p.gain), len(p.rows)
-	t := &tableau{a: make([][]float64, m+1)}
+	t := &tableau{a: make([][]float64, m+1), basic: make([]int, 0, m), nonbasic: make([]int, 0, n+1)}
+	memory := make([]float64, (m+1)*(n+2))
+	for row := range t.a {
+		t.a[row] = memory[row*(n+2):][: n+2 : n+2]
+	}
 	for row := range p.rows {
-		t.a[row] = make([]float64, n+2)
 		copy(t.a[row], p.rows[row])
 		t.a[row][n] = -1
 		t.a[row][n+1] = p.limit[row]
 		t.basic = append(t.basic, n+row)
 	}
-	t.a[m] = make([]float64, n+2)
 	for col := range n {
 		t.nonbasic = append(t.nonbasic, col)
 	}

@@ -21,13 +21,24 @@ type supply struct {
 	left    budgets // what is left of these
 }
 
-// newSupply counts the GPUs that the jobs compete for.
+// newSupply returns what the jobs compete for.
 func newSupply(v scheduler.View, jobs *jobLists) *supply {
+	r := new(supply)
+	r.read(v, jobs)
+	return r
+}
+
+// read counts the GPUs that the jobs compete for. It reuses the memory of the last time.
+func (r *supply) read(v scheduler.View, jobs *jobLists) {
 	nodes := v.Nodes()
-	r := &supply{gpus: make([]uint64, len(nodes)), nodes: make([]int, len(nodes)), byType: map[string]int{}}
-	r.caps = capsOf(v, jobs.active, jobs.running)
+	if r.byType == nil {
+		r.byType, r.caps = map[string]int{}, newCaps()
+	}
+	clear(r.byType)
+	r.gpus, r.nodes, r.total, r.largest = r.gpus[:0], r.nodes[:0], 0, 0
+	r.caps.read(v, jobs.active, jobs.running)
 	for i := range nodes {
-		r.gpus[i] = v.Free().Mask(nodes[i].ID)
+		r.gpus = append(r.gpus, v.Free().Mask(nodes[i].ID))
 	}
 	for _, j := range jobs.running {
 		if stays(v, j) {
@@ -41,14 +52,13 @@ func newSupply(v scheduler.View, jobs *jobLists) *supply {
 	for i := range r.caps.most {
 		r.caps.most[i] = max(0, r.caps.most[i]) // a job that was adopted may exceed its cap
 	}
-	r.left = slices.Clone(r.caps.most)
+	r.left = append(r.left[:0], r.caps.most...)
 	for i, gpus := range r.gpus {
-		r.nodes[i] = bits.OnesCount64(gpus)
+		r.nodes = append(r.nodes, bits.OnesCount64(gpus))
 		r.byType[nodes[i].GPUType] += r.nodes[i]
 		r.total += r.nodes[i]
 		r.largest = max(r.largest, r.nodes[i])
 	}
-	return r
 }
 
 // stays reports whether a running job keeps its GPUs in any case: the node of one is cordoned, or
