@@ -155,14 +155,20 @@ func longQueue(t *testing.T, d discipline, n int) row {
 // manyJobs measures the peak memory of a trace, with the trace itself and its result.
 func manyJobs(t *testing.T, n int) row {
 	t.Helper()
-	debug.FreeOSMemory()
-	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil { // reset the peak
-		t.Fatal(err)
-	}
+	resetPeak(t)
 	took, _ := simulate(t, disciplines()[0], clusterNodes, trace(t, n))
 	return row{
 		name: fmt.Sprintf("%d jobs: memory", n), value: float64(peak(t)) / (1 << 30), unit: "GiB", most: 2,
 		note: fmt.Sprintf("FIFO, in %.1f s", took.Seconds()),
+	}
+}
+
+// resetPeak frees unused memory, and begins to measure the peak memory of this process anew.
+func resetPeak(t *testing.T) {
+	t.Helper()
+	debug.FreeOSMemory()
+	if err := os.WriteFile("/proc/self/clear_refs", []byte("5"), 0); err != nil {
+		t.Fatal(err)
 	}
 }
 
