@@ -264,7 +264,7 @@ func (e *Engine) Wake() (at time.Duration, ok bool) {
 		if e.turns.active {
 			consider(e.turns.crossing, e.turns.grows)
 		} else {
-			consider(e.nextCrossing())
+			consider(crossings{e}.next())
 		}
 	}
 	return max(at, e.now), ok
