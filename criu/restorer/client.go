@@ -4,11 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"os/exec"
 	"strconv"
+	"sync"
 	"syscall"
 	"time"
 
@@ -30,9 +30,11 @@ type Client struct {
 	socket  string
 	id      proc.Identity
 	outside map[int]int
-	// conn and command are nil for a restorer that another phosd has started.
+	// conn, command and wait are nil for a restorer that another phosd has started. wait waits for the
+	// end of command.
 	conn    *fdpass.Conn
 	command *exec.Cmd
+	wait    func() error
 }
 
 // Start starts a restorer and returns when the tree is restored and frozen. program is the command
@@ -48,12 +50,12 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start restorer: %w", err), near.Close())
 	}
-	c := &Client{socket: socket, conn: near, command: command}
+	c := &Client{socket: socket, conn: near, command: command, wait: sync.OnceValue(command.Wait)}
 	if c.id, err = proc.Of(command.Process.Pid); err == nil {
 		err = c.begin(ctx, order, files)
 	}
 	if err != nil {
-		return nil, errors.Join(err, c.abandon())
+		return nil, errors.Join(c.explain(err), c.abandon())
 	}
 	return c, nil
 }
@@ -130,7 +132,7 @@ func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error
 func (c *Client) abandon() error {
 	_ = c.conn.Close()
 	killed := time.AfterFunc(replyTimeout, func() { _ = c.command.Process.Kill() })
-	err := c.command.Wait()
+	err := c.wait()
 	if !killed.Stop() {
 		// The restorer could not kill the tree, which has not run yet.
 		return Sweep()
@@ -146,21 +148,32 @@ func (c *Client) abandon() error {
 	return Sweep()
 }
 
+// explain says how a restorer has ended that was needed.
+func (c *Client) explain(err error) error {
+	if !fdpass.HungUp(err) {
+		return err
+	}
+	defer time.AfterFunc(replyTimeout, func() { _ = c.command.Process.Kill() }).Stop()
+	_ = c.wait() // its status is below
+	return fmt.Errorf("restorer: pid %d has ended (%v), and the restore with it; restore again",
+		c.id.PID, c.command.ProcessState)
+}
+
 // Commit lets the tree run and outlive this phosd.
 func (c *Client) Commit() error {
 	err := errors.Join(c.conn.Deadline(time.Now().Add(replyTimeout)), c.conn.Send(request{Commit: true}))
-	if err != nil {
-		return fmt.Errorf("restorer: %w", err)
-	}
 	var reply answer
-	if _, err := c.conn.Receive(&reply); err != nil {
-		return fmt.Errorf("restorer: %w", err)
+	if err == nil {
+		_, err = c.conn.Receive(&reply)
+	}
+	if err != nil {
+		return c.explain(fmt.Errorf("restorer: %w", err))
 	}
 	if err := reply.err(); err != nil {
 		return err
 	}
 	// Reap the restorer, which is a child of this phosd.
-	go func() { _ = c.command.Wait() }()
+	go func() { _ = c.wait() }()
 	return c.conn.Close()
 }
 
@@ -240,18 +253,12 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 	switch {
 	case ctx.Err() != nil:
 		return answer{}, context.Cause(ctx)
-	case hungUp(err):
+	case fdpass.HungUp(err):
 		return answer{}, fmt.Errorf("restorer: %w", proc.ErrGone)
 	case err != nil:
 		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
 	return reply, reply.err()
-}
-
-// hungUp reports whether the other end was closed. A listener that is closed resets the connections
-// that it has not accepted, so that already the request may fail.
-func hungUp(err error) bool {
-	return errors.Is(err, io.EOF) || errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
 }
 
 // Identity returns the restorer's process.

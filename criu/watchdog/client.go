@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
 	"syscall"
@@ -129,8 +128,8 @@ func (c *Client) ask(ctx context.Context, deadline time.Time, what order, files 
 
 // lost cleans up after a watchdog that has ended unexpectedly.
 func (c *Client) lost(err error) error {
-	if errors.Is(err, io.EOF) {
-		err = errors.New("process has ended")
+	if fdpass.HungUp(err) {
+		err = fmt.Errorf("pid %d has ended before its work was done; try again", c.id.PID)
 	}
 	return errors.Join(fmt.Errorf("watchdog: %w", err), sweep(c.id))
 }

@@ -108,6 +108,13 @@ func (c *Conn) Receive(message any) ([]*os.File, error) {
 	return files, nil
 }
 
+// HungUp reports whether an error means that the other end was closed. A listener that is closed
+// resets the connections that it has not accepted, so that already a request may fail.
+func HungUp(err error) bool {
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) ||
+		errors.Is(err, unix.ECONNRESET) || errors.Is(err, unix.EPIPE)
+}
+
 // Deadline sets the deadline of Receive and Send; the zero time means none.
 func (c *Conn) Deadline(at time.Time) error { return c.socket.SetDeadline(at) }
 
