@@ -60,6 +60,21 @@ func sample(steps []string, which int) (some []string) {
 	return some
 }
 
+// isNamed checks that an error says that the victim is lost, in words and not in the kernel's.
+func (v victim) isNamed(t *testing.T, text string) {
+	t.Helper()
+	ended := strings.Contains(text, "killed by SIGKILL") || strings.Contains(text, "its exit status is unknown") ||
+		strings.Contains(text, "ended while it was saved")
+	if v.name == "worker" && !ended {
+		t.Errorf("it does not say how the worker has ended: %s", text)
+	}
+	for _, raw := range []string{"EOF", "broken pipe", "connection reset", "no such file", "connection refused"} {
+		if strings.Contains(text, raw) {
+			t.Errorf("it says only %q: %s", raw, text)
+		}
+	}
+}
+
 // noDaemon is the exit status of pos_cli when phosd is not running.
 const noDaemon = 3
 
@@ -152,6 +167,9 @@ func (r *fixture) checkpointLosesVictim(step string, v victim, stop bool) {
 		r.unchanged(before, false)
 	}
 	r.t.Logf("stop %v: %v: %s", stop, err, text)
+	if err != nil {
+		v.isNamed(r.t, text)
+	}
 	if dead {
 		r.restore()
 	}
@@ -185,6 +203,9 @@ func (r *fixture) restoreLosesVictim(step string, v victim) {
 	text, err := r.killAt(step, v, r.daemon.Command("--restore", "--dir", r.job.Image))
 	if err == nil {
 		r.t.Errorf("restore succeeded, want failure: %s", text)
+	}
+	if !strings.Contains(text, "runs again") {
+		v.isNamed(r.t, text)
 	}
 	r.t.Logf("%v: %s", err, text)
 	r.cleanWith(0, 0)

@@ -39,10 +39,8 @@ func TestBecomesRootBeforeFreeze(t *testing.T) {
 
 // becomesRoot saves a program that becomes root between inspection and freeze. says is the refusal.
 func becomesRoot(t *testing.T, byRoot bool, says string) {
-	proceed, a := filepath.Join(t.TempDir(), "go"), alice(t)
-	d := start(t)
-	d.Kill()
-	d.Relaunch(ckpt.FailpointsVariable + "=freeze=until:" + proceed)
+	a := alice(t)
+	d, proceed := startHeld(t)
 	program := background(t, a.python(d, `
 import os, signal, sys
 signal.signal(signal.SIGUSR1, lambda *_: os.execv(sys.argv[1], sys.argv[1:]))
@@ -55,29 +53,121 @@ while True: signal.pause()
 	if byRoot {
 		dump = d.Command("--dump", "--dir", image, "--pid", pid(program))
 	}
+	said := refusedLate(t, d, dump, proceed, func() {
+		signalTo(t, program)
+		waitFor(t, "the program is root", func() bool { return exists(a.file("risen-ready")) })
+	})
+	if kept, _ := os.ReadDir(filepath.Join(image, "generations")); len(kept) > 0 {
+		t.Errorf("the image has generations %v", kept)
+	}
+	if !strings.Contains(said, says) {
+		t.Errorf("the refusal is %q", said)
+	}
+	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the program does not run: %v", err)
+	}
+}
+
+// signalTo sends SIGUSR1 to a program, which then does what it waits to do.
+func signalTo(t *testing.T, program *exec.Cmd) {
+	t.Helper()
+	if err := program.Process.Signal(syscall.SIGUSR1); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// startHeld starts a phosd whose checkpoints, once they have inspected a tree, wait for a file
+// before they freeze it.
+func startHeld(t *testing.T) (d *harness.Daemon, proceed string) {
+	t.Helper()
+	proceed = filepath.Join(t.TempDir(), "go")
+	d = start(t)
+	d.Kill()
+	d.Relaunch(ckpt.FailpointsVariable + "=freeze=until:" + proceed)
+	return d, proceed
+}
+
+// refusedLate runs a dump that must fail because of what happens between inspection and freeze. It
+// returns what the dump says.
+func refusedLate(t *testing.T, d *harness.Daemon, dump *exec.Cmd, proceed string, happens func()) string {
+	t.Helper()
 	var said bytes.Buffer
 	dump.Stdout, dump.Stderr = &said, &said
 	if err := dump.Start(); err != nil {
 		t.Fatal(err)
 	}
 	d.LogContains("msg=step name=quiesce")
-	if err := program.Process.Signal(syscall.SIGUSR1); err != nil {
-		t.Fatal(err)
-	}
-	waitFor(t, "the program is root", func() bool { return exists(a.file("risen-ready")) })
+	happens()
 	if err := os.WriteFile(proceed, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	if err := dump.Wait(); err == nil {
 		t.Errorf("the dump succeeded: %s", said.String())
 	}
-	if kept, _ := os.ReadDir(filepath.Join(image, "generations")); len(kept) > 0 {
-		t.Errorf("the image has generations %v", kept)
-	}
-	if !strings.Contains(said.String(), says) {
-		t.Errorf("the refusal is %q", said.String())
-	}
-	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
-		t.Errorf("the program does not run: %v", err)
+	return said.String()
+}
+
+// late are programs that do, between inspection and freeze, what an inspection refuses, or what
+// ends their workers. says is what the refusal names.
+var late = []struct {
+	name, text string
+	says       []string
+}{
+	{"a system call filter", `
+class Program(ctypes.Structure): _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_void_p)]
+allow = (ctypes.c_uint64 * 1)(0x7fff000000000006)
+def change():
+    if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(Program(1, ctypes.addressof(allow)))): os._exit(1)
+`, []string{"has a seccomp filter", "run it without the sandbox"}},
+	{"a tracer", `
+libc.prctl(0x59616d61, ctypes.c_long(-1), 0, 0, 0)
+traced, (go, start), (told, tell_parent) = os.getpid(), os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.read(go, 1)
+    if libc.ptrace(0x4206, traced, 0, 0): os._exit(1)
+    os.write(tell_parent, b"x")
+    try:
+        while True:
+            stopped, status = os.waitpid(-1, 0x40000000)
+            libc.ptrace(7, stopped, 0, os.WSTOPSIG(status))
+    except ChildProcessError: os._exit(0)
+def change():
+    os.write(start, b"x")
+    os.read(told, 1)
+`, []string{"is traced by pid", "end the debugger's session"}},
+	{"the ring is truncated", `
+def change():
+    for path, _, _ in ours(): os.truncate(path, 0)
+`, []string{"has lost its worker (pid", "has truncated", "/session", "restore it from an earlier generation"}},
+}
+
+// TestChangesBeforeFreeze: what a program becomes after its inspection is refused as it would have
+// been by the inspection, and a worker that it ends is named.
+func TestChangesBeforeFreeze(t *testing.T) {
+	for _, test := range late {
+		t.Run(test.name, func(t *testing.T) {
+			b := bob(t)
+			d, proceed := startHeld(t)
+			program := b.programIn(d, "late", "", tells+test.text+`
+def changed(*_):
+    change()
+    tell()
+signal.signal(signal.SIGUSR1, changed)
+ready()
+`)
+			dump := b.cli(d, "--dump", "--dir", b.file("image"), "--pid", pid(program))
+			said := refusedLate(t, d, dump, proceed, func() {
+				signalTo(t, program)
+				waitFor(t, "the program has changed", func() bool { return exists(b.file("late/alive")) })
+			})
+			for _, says := range test.says {
+				if !strings.Contains(said, says) {
+					t.Errorf("the refusal is %q, want %q in it", said, says)
+				}
+			}
+			if err := program.Process.Signal(syscall.Signal(0)); err != nil {
+				t.Errorf("the program does not run: %v", err)
+			}
+		})
 	}
 }

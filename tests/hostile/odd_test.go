@@ -120,7 +120,7 @@ ready()
 	{"the ring is truncated", `
 for path, _, _ in ours(): os.truncate(path, 0)
 ready()
-`, "worker", "pid"}, // the worker ends, at once or when it saves
+`, "has truncated", "restore it from an earlier generation"}, // the worker ends, at once or when it saves
 	{"odd memory is registered", registers, "", ""},
 }
 

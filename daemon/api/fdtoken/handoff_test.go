@@ -10,6 +10,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -315,7 +316,32 @@ func TestSendEnds(t *testing.T) {
 	if _, err := send(t.Context(), socket, contents(t, 1), time.Millisecond); !errors.Is(err, api.ErrNoAnswer) {
 		t.Errorf("%v, want ErrMute", err)
 	}
-	if _, err := Send(t.Context(), socket+"x", contents(t, 1)); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Send(t.Context(), socket+"x", contents(t, 1)); !errors.Is(err, os.ErrNotExist) ||
+		!errors.Is(err, api.ErrNoDaemon) {
 		t.Errorf("no socket: %v", err)
+	}
+}
+
+// TestSendToOneThatEnds: a peer that ends during a handoff is no peer, as one that was not there.
+func TestSendToOneThatEnds(t *testing.T) {
+	for _, reads := range []bool{false, true} {
+		socket := filepath.Join(t.TempDir(), "ends")
+		listener, err := net.Listen("unix", socket)
+		if err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			if conn, err := listener.Accept(); err == nil {
+				if reads {
+					_, _ = conn.Read(make([]byte, 64))
+				}
+				_ = conn.Close()
+			}
+		}()
+		if _, err := Send(t.Context(), socket, contents(t, 1)); !errors.Is(err, api.ErrNoDaemon) ||
+			!strings.Contains(err.Error(), socket) {
+			t.Errorf("it has read: %v: %v, want ErrNoDaemon", reads, err)
+		}
+		_ = listener.Close()
 	}
 }

@@ -14,6 +14,8 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // answerTime is the timeout of a handoff. It equals gRPC's timeout for a server's first frame.
@@ -32,7 +34,7 @@ func send(ctx context.Context, socket string, files []*os.File, timeout time.Dur
 	var dialer net.Dialer
 	dialed, err := dialer.DialContext(ctx, "unix", socket)
 	if err != nil {
-		return nil, fmt.Errorf("hand off files: %w", err)
+		return nil, dialError(ctx, socket, err)
 	}
 	defer dialed.Close()
 	conn := dialed.(*net.UnixConn) // the network is "unix"
@@ -52,12 +54,26 @@ func send(ctx context.Context, socket string, files []*os.File, timeout time.Dur
 	return token, nil
 }
 
-// sendError replaces the error by the context's cause if the context has ended.
+// dialError returns the error of a connection that was not made: as api.Dial does if no process
+// listens.
+func dialError(ctx context.Context, socket string, err error) error {
+	if ctx.Err() != nil || proc.Unknown(err) {
+		return sendError(ctx, socket, err)
+	}
+	return &api.NoDaemonError{Socket: socket, Err: err}
+}
+
+// sendError replaces the error by the context's cause if the context has ended. If the peer has
+// closed the connection, the error is api.ErrNoDaemon, as that of any other request.
 func sendError(ctx context.Context, socket string, err error) error {
 	if ctx.Err() != nil {
 		err = context.Cause(ctx)
 	}
-	return fmt.Errorf("hand off files at %s: %w", socket, err)
+	err = fmt.Errorf("hand off files at %s: %w", socket, err)
+	if fdpass.HungUp(err) {
+		return &api.Error{Text: err.Error(), Err: api.ErrNoDaemon}
+	}
+	return err
 }
 
 // sendFiles sends the files in groups.

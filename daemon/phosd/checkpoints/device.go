@@ -27,7 +27,7 @@ func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.GPU, error) {
 		for _, p := range tree.Processes {
 			found := c.sessions.Of(p.Identity)
 			if len(found) == 0 && slices.ContainsFunc(p.Mapped, sessionFile.MatchString) {
-				if err := checkNoSession(p.Identity); err != nil {
+				if err := c.checkNoSession(p.Identity); err != nil {
 					return nil, err
 				}
 			}
@@ -48,7 +48,7 @@ var sessionFile = regexp.MustCompile(`/sessions/[0-9]+/session( \(deleted\))?$`)
 // file mapped when it was inspected. A program that has lost its worker must not be saved as if it
 // had never used a GPU: the checkpoint would look complete and be worthless. The mappings are read
 // again, because they may have changed since.
-func checkNoSession(p proc.Identity) error {
+func (c *Checkpoints) checkNoSession(p proc.Identity) error {
 	mappings, err := proc.Mappings(p.PID)
 	switch {
 	case p.Gone(), errors.Is(err, unix.ESRCH): // a zombie has no memory
@@ -62,11 +62,7 @@ func checkNoSession(p proc.Identity) error {
 		case match[1] == "":
 			return ckpt.Busy(fmt.Errorf("pid %d is starting its session", p.PID))
 		default:
-			return fmt.Errorf(
-				"pid %d has lost its worker, and all that it had on a GPU: its next call of the driver fails; "+
-					"restore it from an earlier generation",
-				p.PID,
-			)
+			return c.sessions.Lost(p)
 		}
 	}
 	return nil
@@ -89,6 +85,7 @@ func (c *Checkpoints) deviceOf(s *sessions.Session) ckpt.GPU {
 	}
 	return workerclient.New(workerclient.Session{
 		Worker: s.Worker(), Control: s.ControlPath(), Program: record.Program, Half: half,
+		Explain: s.Explain,
 	})
 }
 

@@ -21,6 +21,8 @@ type Sessions interface {
 	Restore(options sessions.RestoreOptions) (*sessions.Restoring, error)
 	// SetCheckpoint records what became of a program's checkpoints.
 	SetCheckpoint(s *sessions.Session, checkpoint rundir.Checkpoint)
+	// Lost returns why a program that runs has no session, although it had one.
+	Lost(program proc.Identity) error
 	// FetchSettings asks workers in the background for what Session.Settings returns.
 	FetchSettings()
 }

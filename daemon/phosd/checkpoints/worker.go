@@ -37,7 +37,7 @@ func (c *Checkpoints) startWorker(
 		return nil, err
 	}
 	return &restoringSession{
-		Restore: workerclient.Watch(ctx, session.Worker()),
+		Restore: workerclient.Watch(ctx, session.Worker(), session.Explain),
 		session: session,
 		files:   map[string]*os.File{half.SessionPath: session.SessionFile, half.ArenaPath: session.ArenaFile},
 	}, nil
@@ -49,7 +49,7 @@ func (r *restoringSession) Files() map[string]*os.File { return r.files }
 // Attach gives the worker its program, and registers the session.
 func (r *restoringSession) Attach(ctx context.Context, id proc.Identity) error {
 	return r.session.Attach(id, func(control string, program *proc.Handle) error {
-		return workerclient.Attach(ctx, r.session.Worker(), control, program)
+		return r.Restore.Attach(ctx, r.session.Worker(), control, program)
 	})
 }
 

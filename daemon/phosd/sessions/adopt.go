@@ -71,7 +71,7 @@ func (m *Sessions) load(id uint64) (_ *Session, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s := newSession(record, slot{})
+	s := newSession(m.dir, record, slot{})
 	s.checkpoint.Store(record.Checkpoint)
 	if s.worker, err = proc.Open(record.Worker); err != nil {
 		return nil, fmt.Errorf("worker: %w", err)

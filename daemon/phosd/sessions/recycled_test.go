@@ -71,7 +71,7 @@ func TestRecycledPID(t *testing.T) {
 		t.Fatalf("pid %d: %v, %v", named.PID, root, err)
 	}
 	// The session of the process that gets the pid belongs to another user.
-	s := newSession(rundir.Record{Session: 1, Owner: rundir.Owner{UID: 61252}}, slot{})
+	s := newSession(nil, rundir.Record{Session: 1, Owner: rundir.Owner{UID: 61252}}, slot{})
 	s.record.Program = recycle(t, named, stop)
 	m.registry.add(s)
 	if found := m.Below([]proc.Identity{root}); len(found) != 0 {
@@ -102,7 +102,7 @@ func TestGroupsOfTheConnection(t *testing.T) {
 		{[]uint32{7}, []uint32{7}},
 		{nil, []uint32{61299}}, // of an older version
 	} {
-		s := newSession(rundir.Record{Groups: test.recorded}, slot{})
+		s := newSession(nil, rundir.Record{Groups: test.recorded}, slot{})
 		s.program = program
 		if as, err := s.Rights(); err != nil || !slices.Equal(as.Groups, test.want) {
 			t.Errorf("recorded %v: groups %v, %v, want %v", test.recorded, as.Groups, err, test.want)

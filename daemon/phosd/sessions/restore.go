@@ -43,7 +43,7 @@ func (m *Sessions) Restore(options RestoreOptions) (_ *Restoring, err error) {
 	if err != nil {
 		return nil, err
 	}
-	r := &Restoring{sessions: m, session: newSession(rundir.Record{
+	r := &Restoring{sessions: m, session: newSession(m.dir, rundir.Record{
 		Owner: options.Owner, Groups: known(options.Groups), Gpus: m.options.Config.Gpus.Offer, Started: time.Now(),
 		Ledger: given.number, ArenaBytes: options.ArenaBytes,
 	}, given)}

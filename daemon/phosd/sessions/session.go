@@ -34,8 +34,13 @@ type Session struct {
 	control *api.WorkerConn
 	// controlPath is the worker's socket.
 	controlPath string
-	// reap takes the exit status of a worker that is phosd's own child; nil for an adopted one.
+	// reap returns the exit status of a worker that is phosd's own child; nil for an adopted one.
 	reap func() error
+	// post is how the worker has ended; see howEnded.
+	post     string
+	postOnce sync.Once
+	// dir has the session's files.
+	dir *rundir.Dir
 	// since is when this phosd began to watch the session.
 	since time.Time
 
@@ -58,8 +63,8 @@ type Session struct {
 	describing atomic.Bool
 }
 
-func newSession(record rundir.Record, given slot) *Session {
-	return &Session{record: record, slot: given, ended: make(chan struct{}), detached: make(chan struct{})}
+func newSession(dir *rundir.Dir, record rundir.Record, given slot) *Session {
+	return &Session{dir: dir, record: record, slot: given, ended: make(chan struct{}), detached: make(chan struct{})}
 }
 
 // Record returns what is stored of the session, without its checkpoints; see Checkpoint.

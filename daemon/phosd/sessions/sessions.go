@@ -58,6 +58,8 @@ type Sessions struct {
 	pool     *standby.Pool    // nil before StartStandby
 	exits    *exitwatch.Watch // nil where the kernel reports ends by pidfds only
 	revoked  revoked
+	// lost has a *LostError of each program that runs without its worker, by its proc.Identity.
+	lost sync.Map
 	// records is held while a session's record is replaced or removed.
 	records  sync.Mutex
 	watchers *sync.WaitGroup

@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"slices"
+	"sync"
 	"syscall"
 
 	"github.com/phos-gpu/phos/daemon/api"
@@ -42,7 +43,7 @@ func (m *Sessions) assignWorker(s *Session, config boot.Config, first *os.File, 
 			return worker.Assign(config, append([]*os.File{first, control}, rest...)...)
 		})
 		if err == nil {
-			s.reap = worker.Reap
+			s.reap = sync.OnceValue(worker.Reap)
 			return nil
 		}
 		worker.End()
@@ -67,7 +68,7 @@ func (m *Sessions) startWorker(s *Session, config boot.Config, before, rest []*o
 	if err := proc.StartConfined(command); err != nil {
 		return err
 	}
-	s.reap = command.Wait
+	s.reap = sync.OnceValue(command.Wait)
 	err = m.configure(s, command.Process.Pid, func() error { return json.NewEncoder(write).Encode(config) })
 	if err != nil {
 		return errors.Join(err, command.Process.Kill(), s.reap())

@@ -162,7 +162,7 @@ func (m *Sessions) create(
 		return nil, err
 	}
 	arenaBytes := uint64(m.options.Config.Sessions.ArenaSize)
-	s = newSession(rundir.Record{
+	s = newSession(m.dir, rundir.Record{
 		Session:    id,
 		Owner:      rundir.Owner{UID: caller.UID, GID: caller.GID},
 		Groups:     known(caller.Groups),

@@ -66,7 +66,7 @@ func (m *Sessions) startTrace(
 	}
 	if err != nil {
 		_ = as.Do(func() error { return unix.Unlinkat(int(directory.Fd()), name, 0) })
-		return "", fmt.Errorf("trace pid %d: %w", s.PID(), err)
+		return "", fmt.Errorf("trace pid %d: %w", s.PID(), s.Explain(err))
 	}
 	m.log.Info("trace started", "session", s.record.Session, "pid", s.PID(), "file", name)
 	return name, nil
@@ -79,7 +79,7 @@ func StopTraces(ctx context.Context, all []*Session) (*api.TraceReply, error) {
 	for _, s := range all {
 		one, err := s.Worker().Trace(ctx, &api.TraceRequest{})
 		if err != nil {
-			failures = append(failures, fmt.Errorf("pid %d: %w", s.PID(), err))
+			failures = append(failures, fmt.Errorf("pid %d: %w", s.PID(), s.Explain(err)))
 			continue
 		}
 		stopped++

@@ -124,6 +124,7 @@ func (m *Sessions) retryDescriptors(do func() error) error {
 // waiting.
 func (m *Sessions) remove(s *Session) {
 	id := s.record.Session
+	m.keepLost(s) // while its files are there
 	err := m.retryDescriptors(func() error { return m.dir.MarkDead(id) })
 	if s.reap != nil {
 		if status := s.reap(); status != nil {

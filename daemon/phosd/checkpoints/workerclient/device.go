@@ -34,6 +34,8 @@ type Session struct {
 	// Control is the path of the worker's socket.
 	Control string
 	Program proc.Identity
+	// Explain says of an error of a request what has become of the worker.
+	Explain func(error) error
 	// Half is what is known in advance of the session's half of the image.
 	Half image.GPUHalf
 }
@@ -189,7 +191,7 @@ func (d *Device) explain(err error) error {
 	if _, zombie := id.Zombie(); zombie || id.Gone() {
 		return fmt.Errorf("%w: worker: %v", ckpt.ErrProgramEnded, err) //nolint:errorlint // as below
 	}
-	return workerError(err)
+	return d.session.Explain(err)
 }
 
 // Abort cancels the stream: the worker reverts everything.

@@ -3,6 +3,7 @@ package workerclient
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -16,6 +17,14 @@ import (
 )
 
 var errWorker = errors.New("error of the worker")
+
+// explain explains errors as phosd does as long as the worker runs.
+func explain(err error) error {
+	if errors.Is(err, api.ErrNoDaemon) {
+		return errors.New("worker: " + err.Error())
+	}
+	return fmt.Errorf("worker: %w", err)
+}
 
 // finished answers all commands of a successful checkpoint.
 func finished(name string, send func(*api.SaveEvent)) error {
@@ -257,7 +266,7 @@ func TestRestore(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			w := &scripted{restored: test.restored}
 			_, session := w.serve(t)
-			r := Watch(t.Context(), session.Worker)
+			r := Watch(t.Context(), session.Worker, explain)
 			defer r.Close()
 			check := func(what, want string, err error) {
 				if want == "" != (err == nil) || err != nil && !strings.Contains(err.Error(), want) {
@@ -282,7 +291,7 @@ func TestRestoreCanceled(t *testing.T) {
 		return s.Context().Err()
 	}}
 	_, session := w.serve(t)
-	r := Watch(t.Context(), session.Worker)
+	r := Watch(t.Context(), session.Worker, explain)
 	errWhy := errors.New("why")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	cancel(errWhy)
@@ -298,10 +307,11 @@ func TestRestoreCanceled(t *testing.T) {
 func TestAttach(t *testing.T) {
 	w := &scripted{}
 	_, session := w.serve(t)
-	if err := Attach(t.Context(), session.Worker, session.Control, identity(t)); err != nil {
+	r := &Restore{explain: explain}
+	if err := r.Attach(t.Context(), session.Worker, session.Control, identity(t)); err != nil {
 		t.Error(err)
 	}
-	if err := Attach(t.Context(), session.Worker, session.Control+"-gone", identity(t)); err == nil {
+	if err := r.Attach(t.Context(), session.Worker, session.Control+"-gone", identity(t)); err == nil {
 		t.Error("Attach without a worker: got no error")
 	}
 	if !slices.Equal(w.heard, []string{"attach"}) {

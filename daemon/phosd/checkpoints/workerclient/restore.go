@@ -17,7 +17,8 @@ import (
 
 // Restore follows a worker that restores its session.
 type Restore struct {
-	cancel context.CancelFunc
+	cancel  context.CancelFunc
+	explain func(error) error
 
 	mu      sync.Mutex // guards all below
 	now     *api.RestoredEvent
@@ -27,10 +28,10 @@ type Restore struct {
 }
 
 // Watch starts to follow a worker and returns at once, while the worker is starting. The result
-// outlives the request's context.
-func Watch(ctx context.Context, worker api.WorkerClient) *Restore {
+// outlives the request's context. explain is as in Session.
+func Watch(ctx context.Context, worker api.WorkerClient, explain func(error) error) *Restore {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	r := &Restore{cancel: cancel, now: &api.RestoredEvent{}, changed: make(chan struct{})}
+	r := &Restore{cancel: cancel, explain: explain, now: &api.RestoredEvent{}, changed: make(chan struct{})}
 	go func() {
 		stream, err := worker.Restored(ctx, &api.RestoredRequest{})
 		for err == nil {
@@ -39,6 +40,9 @@ func Watch(ctx context.Context, worker api.WorkerClient) *Restore {
 			if err == nil {
 				r.set(event, nil)
 			}
+		}
+		if !errors.Is(err, io.EOF) {
+			err = r.explain(api.FromStatus(err))
 		}
 		r.set(nil, err)
 	}()
@@ -54,7 +58,7 @@ func (r *Restore) set(event *api.RestoredEvent, err error) {
 	case errors.Is(err, io.EOF):
 		r.over = true
 	default:
-		r.over, r.failed = true, workerError(api.FromStatus(err))
+		r.over, r.failed = true, err
 	}
 	close(r.changed)
 	r.changed = make(chan struct{})
@@ -112,27 +116,18 @@ func (r *Restore) Close() { r.cancel() }
 const attachTimeout = 30 * time.Second
 
 // Attach gives a worker its program.
-func Attach(ctx context.Context, worker api.WorkerClient, control string, program *proc.Handle) error {
+func (r *Restore) Attach(ctx context.Context, worker api.WorkerClient, control string, program *proc.Handle) error {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
 	token, err := fdtoken.Send(ctx, control, []*os.File{program.File()})
 	if err != nil {
-		return err
+		return r.explain(err)
 	}
 	_, err = worker.Attach(ctx, &api.AttachRequest{
 		Files: token, Pid: uint32(program.PID), StartTicks: program.StartTicks,
 	})
 	if err != nil {
-		return workerError(err)
+		return r.explain(err)
 	}
 	return nil
-}
-
-// workerError says that an error is the worker's. It hides api.ErrNoDaemon, which would tell
-// callers that phosd does not run.
-func workerError(err error) error {
-	if errors.Is(err, api.ErrNoDaemon) {
-		return fmt.Errorf("worker: %v", err) //nolint:errorlint // on purpose
-	}
-	return fmt.Errorf("worker: %w", err)
 }

@@ -66,6 +66,7 @@ func (w *scripted) serve(t *testing.T) (*Device, Session) {
 		Control: path,
 		Program: identity(t).Identity,
 		Half:    image.GPUHalf{Session: 3, Job: "train"},
+		Explain: explain,
 	}
 	return New(session), session
 }

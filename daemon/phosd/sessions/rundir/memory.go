@@ -145,3 +145,18 @@ func (r *Revoked) Close() error {
 	r.files = nil
 	return errors.Join(failures...)
 }
+
+// Shortened returns the path of a file of a session that is shorter than it was made; "" if there
+// is none.
+func (d *Dir) Shortened(id, arenaBytes uint64) string {
+	paths := d.Paths(id)
+	for _, each := range []struct {
+		path  string
+		bytes uint64
+	}{{paths.Session, wire.SessionBytes}, {paths.Arena, arenaBytes}} {
+		if info, err := os.Lstat(each.path); err == nil && uint64(info.Size()) < each.bytes {
+			return each.path
+		}
+	}
+	return ""
+}
