@@ -32,6 +32,7 @@ enum { STEP_BYTES = 2 << 20, LINE_BYTES = 4608 };
 struct area {
 	uint64_t start, end;
 	bool shared;    /* nothing has to be done */
+	bool huge;      /* it is in huge pages, which cannot be replaced by those of a file */
 	bool ours;      /* its file was made here */
 	bool anonymous; /* it is ordinary memory: private, readable, writable, without a file */
 };
@@ -62,6 +63,7 @@ static bool read_area(const char *line, struct area *area)
 		return false;
 	const char *name = path > 0 ? line + path : "";
 	area->shared = rights[3] == 's';
+	area->huge = strncmp(name, "/anon_hugepage", 14) == 0;
 	area->ours = area->shared && strncmp(name, "/memfd:" FILE_NAME, 7 + strlen(FILE_NAME)) == 0;
 	area->anonymous = strcmp(rights, "rw-p") == 0 && inode == 0 &&
 			  (*name == '\n' || *name == '\0' || strncmp(name, "[heap]", 6) == 0 ||
@@ -195,6 +197,9 @@ static CUresult share(uint64_t start, uint64_t end, int fd)
 		uint64_t stop = area.end < end ? area.end : end;
 		if (area.shared)
 			continue;
+		if (area.huge)
+			return phos_refuse("cuMemHostRegister for kernels of private memory in "
+					   "huge pages (map it with MAP_SHARED)");
 		if (!area.anonymous)
 			return phos_refuse("cuMemHostRegister for kernels of memory that is a "
 					   "private mapping of a file, a stack or read-only");

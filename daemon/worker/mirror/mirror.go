@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -41,8 +43,12 @@ func Open(program proc.Identity, address, bytes uint64, borrow Borrow) (*Mirror,
 	if err != nil {
 		return nil, err
 	}
-	start, end := pages(address, bytes)
-	all, err := reserve(start, end-start)
+	granule, err := granuleOf(parts)
+	if err != nil {
+		return nil, errors.Join(err, Close(parts))
+	}
+	start, end := whole(address, address+bytes, granule)
+	all, err := reserve(start, end-start, granule)
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("map %d bytes: %w", end-start, err), Close(parts))
 	}
@@ -57,6 +63,13 @@ func Open(program proc.Identity, address, bytes uint64, borrow Borrow) (*Mirror,
 
 // place maps a part at its place in the mirror.
 func (m *Mirror) place(part Part, start uint64) error {
+	granule, err := granuleOf([]Part{part})
+	if err != nil {
+		return err
+	}
+	given := part.Start
+	part.Start, part.End = whole(part.Start, part.End, granule)
+	part.Offset -= min(part.Offset, given-part.Start)
 	if part.Start < start || part.End > start+uint64(len(m.pages)) || part.Start >= part.End {
 		return fmt.Errorf("borrowed part %#x to %#x is outside of the requested range", part.Start, part.End)
 	}
@@ -64,13 +77,35 @@ func (m *Mirror) place(part Part, start uint64) error {
 	if err != nil {
 		return err
 	}
-	if size := uint64(info.Size()); part.Offset+part.End-part.Start > (size+pageBytes-1)&^(pageBytes-1) {
+	if _, size := whole(0, uint64(info.Size()), granule); part.Offset+part.End-part.Start > size {
 		return fmt.Errorf("%w: %s is shorter than its mapping", ErrPrivate, part.File.Name())
 	}
 	return over(m.pages[part.Start-start:part.End-start], part.File, int64(part.Offset))
 }
 
+// granuleOf returns the size of the largest pages of the parts' files. A file in huge pages is
+// mapped and unmapped in those only: the kernel would round the end of a shorter mapping up, over
+// what lies there.
+func granuleOf(parts []Part) (bytes uint64, err error) {
+	bytes = pageBytes
+	for _, part := range parts {
+		var system unix.Statfs_t
+		if err := unix.Fstatfs(int(part.File.Fd()), &system); err != nil {
+			return 0, fmt.Errorf("page size of %s: %w", part.File.Name(), err)
+		}
+		if system.Type == unix.HUGETLBFS_MAGIC {
+			bytes = max(bytes, uint64(system.Bsize))
+		}
+	}
+	return bytes, nil
+}
+
 // pages rounds a range to whole pages.
 func pages(address, bytes uint64) (start, end uint64) {
-	return address &^ (pageBytes - 1), (address + bytes + pageBytes - 1) &^ (pageBytes - 1)
+	return whole(address, address+bytes, pageBytes)
+}
+
+// whole rounds a range to multiples of granule, a power of two.
+func whole(start, end, granule uint64) (first, last uint64) {
+	return start &^ (granule - 1), (end + granule - 1) &^ (granule - 1)
 }

@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"unsafe"
@@ -9,8 +10,8 @@ import (
 )
 
 // reserve reserves address space without memory: at the given address if that is free, else
-// elsewhere.
-func reserve(address, bytes uint64) ([]byte, error) {
+// elsewhere, at a multiple of granule.
+func reserve(address, bytes, granule uint64) ([]byte, error) {
 	const flags = unix.MAP_PRIVATE | unix.MAP_ANONYMOUS | unix.MAP_NORESERVE
 	got, err := unix.MmapPtr(
 		-1,
@@ -20,13 +21,21 @@ func reserve(address, bytes uint64) ([]byte, error) {
 		unix.PROT_NONE,
 		flags|unix.MAP_FIXED_NOREPLACE,
 	)
-	if err != nil {
-		got, err = unix.MmapPtr(-1, 0, nil, uintptr(bytes), unix.PROT_NONE, flags)
+	if err == nil {
+		return unsafe.Slice((*byte)(got), bytes), nil
 	}
-	if err != nil {
+	more := bytes + granule - pageBytes
+	if got, err = unix.MmapPtr(-1, 0, nil, uintptr(more), unix.PROT_NONE, flags); err != nil {
 		return nil, err
 	}
-	return unsafe.Slice((*byte)(got), bytes), nil
+	all := unsafe.Slice((*byte)(got), more)
+	begin := -uint64(uintptr(got)) & (granule - 1)
+	for _, rest := range [][]byte{all[:begin], all[begin+bytes:]} {
+		if len(rest) > 0 {
+			err = errors.Join(err, unmap(rest))
+		}
+	}
+	return all[begin : begin+bytes : begin+bytes], err
 }
 
 // over maps part of a file over reserved pages.
