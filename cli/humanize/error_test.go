@@ -24,6 +24,9 @@ func TestError(t *testing.T) {
 	if got := humanize.Error(errors.New("pid 7 (\x1b]0;a\a\u009b2J\r)\nline 2")); got != "pid 7 (?]0;a??2J?)\nline 2" {
 		t.Errorf("control characters: got %q", got)
 	}
+	if got := humanize.Error(errors.New("open a\u202eb\u200b\u2066\ufeff")); got != "open a?b???" {
+		t.Errorf("hidden characters: got %q", got)
+	}
 	for _, value := range []string{
 		strings.Repeat("x", 1<<20), strings.Repeat("a b ", 1<<18), strings.Repeat(`"`, 1<<16), strings.Repeat("é", 1<<16),
 		strings.Repeat("\\", 1<<16),

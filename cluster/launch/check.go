@@ -250,7 +250,7 @@ func (c *checker) resources(field string, r Resources) {
 	for i, each := range r.GPUModels {
 		name := fmt.Sprintf("%s.gpu_models[%d]", field, i)
 		c.text(name, each, maxLabel)
-		if len(words(each)) == 0 {
+		if len(modelWords(each)) == 0 {
 			c.wrong(name, each, "want a model, as h100 or a100-80gb")
 		}
 	}

@@ -9,11 +9,11 @@ import (
 // "a100-80gb" is "NVIDIA A100-SXM4-80GB", "rtx3090" is "NVIDIA GeForce RTX 3090". Each word of the
 // model must be a word of the name, or two that follow each other.
 func IsModel(model, name string) bool {
-	has := words(name)
+	has := modelWords(name)
 	for i := range len(has) - 1 {
 		has = append(has, has[i]+has[i+1])
 	}
-	wanted := words(model)
+	wanted := modelWords(model)
 	for _, each := range wanted {
 		if !slices.Contains(has, each) {
 			return false
@@ -22,8 +22,8 @@ func IsModel(model, name string) bool {
 	return len(wanted) > 0
 }
 
-// words splits a model's name into words of small letters and digits.
-func words(name string) []string {
+// modelWords splits a model's name into words of small letters and digits.
+func modelWords(name string) []string {
 	return strings.FieldsFunc(strings.ToLower(name), func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < '0' || r > '9')
 	})

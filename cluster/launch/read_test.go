@@ -140,6 +140,8 @@ func TestRefused(t *testing.T) {
 		"no name":      {"[[jobs]]\n[[jobs.processes]]\ncommand=['x']", "jobs[0].name: missing"},
 		"NUL":          {"[[jobs]]\nname='a'\n[[jobs.processes]]\ncommand=[\"a\\u0000b\"]", `jobs[0].processes[0].command[0]: "a\x00b": want UTF-8 without NUL bytes`},
 		"name is path": {"[[jobs]]\nname = '../a'\n[[jobs.processes]]\ncommand = ['x']", `jobs[0].name: "../a": want at most 63 small letters`},
+		"hidden name":  {"name = \"a\\u202eb\"\n" + process(""), `name: "a\u202eb": want text without control characters and invisible ones`},
+		"empty look":   {"description = \"\\u200b\"\n" + process(""), `description: "\u200b": want text without control characters and invisible ones`},
 		"same name":    {process("") + process(""), `jobs[1].name: "a": jobs[0] has the same name`},
 		"replicas 0":   {process("replicas = 0"), "jobs[0].replicas: 0: want a number from 1, or a range as 4..8"},
 		"range":        {process("replicas = '8..4'"), `jobs[0].replicas: "8..4": want a number from 1`},

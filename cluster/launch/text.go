@@ -3,8 +3,9 @@ package launch
 import (
 	"fmt"
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // text refuses what cannot be shown in one line, and what is too long.
@@ -12,8 +13,8 @@ func (c *checker) text(field, value string, most int) {
 	switch {
 	case len(value) > most:
 		c.wrong(field, value, fmt.Sprintf("%d bytes; at most %d are allowed", len(value), most))
-	case !utf8.ValidString(value) || strings.ContainsFunc(value, unicode.IsControl):
-		c.wrong(field, value, "want text without control characters")
+	case !utf8.ValidString(value) || strings.ContainsFunc(value, words.Hidden):
+		c.wrong(field, value, "want text without control characters and invisible ones")
 	}
 }
 

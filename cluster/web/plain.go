@@ -2,12 +2,13 @@ package web
 
 import (
 	"strings"
-	"unicode"
 	"unicode/utf8"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // plain returns a text of a user without what could change how the text beside it looks: sequences
-// for terminals, control characters, and marks that turn the direction of writing. A line that a
+// for terminals, and hidden characters, as marks that turn the direction of writing. A line that a
 // program has overwritten, as progress bars do, is what was written last. Bytes that are no UTF-8
 // become U+FFFD.
 func plain(text string) string {
@@ -50,7 +51,7 @@ func visible(r rune) string {
 		return string('\u2400' + r) // its picture
 	case r == 0x7f:
 		return "\u2421"
-	case unicode.In(r, unicode.Cc, unicode.Bidi_Control, unicode.Zl, unicode.Zp):
+	case words.Hidden(r):
 		return "\ufffd"
 	}
 	return string(r)

@@ -116,6 +116,7 @@ func TestPlain(t *testing.T) {
 		"\x1b[":                      "",
 		"\x1b[1;2\x01x":              "␁x",
 		"a\u202eb\u2069":             "a\ufffdb\ufffd",
+		"a\u200bb\ufeff":             "a\ufffdb\ufffd",
 		"bad\xff\xfe":                "bad\ufffd\ufffd",
 		"grüße 火":                    "grüße 火",
 		"\x7f\u0085\u2028":           "␡\ufffd\ufffd",

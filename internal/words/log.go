@@ -6,9 +6,9 @@ import (
 	"unicode"
 )
 
-// EscapeControls is a slog.HandlerOptions.ReplaceAttr for logs in JSON. It replaces the control
-// characters that JSON does not escape, U+007F to U+009F: some terminals obey them, and a value may
-// be another user's.
+// EscapeControls is a slog.HandlerOptions.ReplaceAttr for logs in JSON. It replaces the hidden
+// characters that JSON does not escape, from U+007F on: some terminals obey them, others turn the
+// direction of a line, and a value may be another user's.
 func EscapeControls(_ []string, a slog.Attr) slog.Attr {
 	switch value := a.Value.Any().(type) {
 	case string:
@@ -22,7 +22,7 @@ func EscapeControls(_ []string, a slog.Attr) slog.Attr {
 // withoutControls replaces these characters.
 func withoutControls(text string) string {
 	return strings.Map(func(r rune) rune {
-		if r >= 0x7f && unicode.IsControl(r) {
+		if r >= 0x7f && Hidden(r) {
 			return unicode.ReplacementChar
 		}
 		return r

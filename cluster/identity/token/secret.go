@@ -89,7 +89,7 @@ func checkID(id string) error {
 
 // checkText refuses what cannot be shown in one short line.
 func checkText(what, text string, maxBytes int) error {
-	printable := strings.IndexFunc(text, func(r rune) bool { return r < ' ' || r == 0x7f || r == '\uFFFD' }) < 0
+	printable := strings.IndexFunc(text, func(r rune) bool { return words.Hidden(r) || r == '\uFFFD' }) < 0
 	if text == "" || len(text) > maxBytes || !printable {
 		return fmt.Errorf("%s %q: want up to %d printable characters", what, words.Clip(text), maxBytes)
 	}

@@ -96,6 +96,7 @@ func TestWhatMakersMayGive(t *testing.T) {
 		"no name":      func(s *UserSpec) { s.Name = "" },
 		"a long name":  func(s *UserSpec) { s.Name = strings.Repeat("a", 65) },
 		"a bad name":   func(s *UserSpec) { s.Name = "a\x1b[31m" },
+		"a hidden one": func(s *UserSpec) { s.Name = "a\u2066b" },
 		"no text":      func(s *UserSpec) { s.Name = "\xff" },
 		"a past time":  func(s *UserSpec) { s.Lifetime = -1 },
 		"a short time": func(s *UserSpec) { s.Lifetime = 1 },

@@ -12,6 +12,8 @@ import (
 
 	"github.com/goccy/go-yaml"
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Name of the file.
@@ -269,4 +271,4 @@ func lineOf(text []byte, key string) int {
 	return 0
 }
 
-func notPrintable(r rune) bool { return r < ' ' || r == 0x7f || r == 0xfffd }
+func notPrintable(r rune) bool { return words.Hidden(r) || r == 0xfffd }

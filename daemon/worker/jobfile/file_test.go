@@ -90,6 +90,7 @@ func TestParse(t *testing.T) {
 			wrong: "pos.yaml:3: evry: unknown field",
 		},
 		{name: "section as text", text: "checkpoint: often\n", wrong: "pos.yaml:1: checkpoint: it must be a table"},
+		{name: "hidden in name", text: "job_name: a\u202eb\n", wrong: "pos.yaml:1: job_name: it must be at most 128 printable bytes long"},
 		{name: "list as name", text: "log_path: a\njob_name: [1, 2]\n", wrong: "pos.yaml:2: job_name: it must be text"},
 		{name: "table as name", text: "job_name: {a: b}\n", wrong: "pos.yaml:1: job_name: it must be text"},
 		{name: "syntax", text: "job_name: a\n  bad: [\n", wrong: "pos.yaml:"},
