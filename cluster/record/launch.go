@@ -76,11 +76,16 @@ type Span struct {
 	To      time.Time `json:"to,omitzero"`
 }
 
-// Most events and spans that a launch keeps.
+// Most events and spans that a launch keeps. maxExecEvents is how many of the events may be about
+// commands of phos exec: a loop of these must not push out what became of the launch.
 const (
-	maxEvents = 200
-	maxSpans  = 500
+	maxEvents     = 200
+	maxExecEvents = 50
+	maxSpans      = 500
 )
+
+// ExecEvent is the kind of events about commands of phos exec.
+const ExecEvent = "exec"
 
 // launchVersion is the version that Encode writes. Version 1 knew no images.
 const launchVersion = 2
@@ -113,14 +118,36 @@ func (l *Launch) AddEvent(e Event) {
 	l.Events = appendEvent(l.Events, e)
 }
 
-// appendEvent numbers an event and appends it. The oldest ones are forgotten.
+// appendEvent numbers an event and appends it. The oldest ones are forgotten, of those about
+// commands before others are.
 func appendEvent(events []Event, e Event) []Event {
 	if count := len(events); count > 0 {
 		e.Number = events[count-1].Number
 	}
 	e.Number++
+	if e.Kind == ExecEvent {
+		events = withRoomForExec(events)
+	}
 	events = append(events, e)
 	return events[max(0, len(events)-maxEvents):]
+}
+
+// withRoomForExec returns events without the oldest one about a command, if there are as many of
+// these as may be. The list itself stays as it is, since others may read it.
+func withRoomForExec(events []Event) []Event {
+	oldest, count := 0, 0
+	for i := range events {
+		if events[i].Kind != ExecEvent {
+			continue
+		}
+		if count++; count == 1 {
+			oldest = i
+		}
+	}
+	if count < maxExecEvents {
+		return events
+	}
+	return slices.Concat(events[:oldest], events[oldest+1:])
 }
 
 // OpenSpan notes that a replica has processes from now on.

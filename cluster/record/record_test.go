@@ -4,6 +4,7 @@ import (
 	"errors"
 	"os"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -176,6 +177,30 @@ func TestLimits(t *testing.T) {
 	}
 	if len(l.Events) != maxEvents || len(l.Spans) != maxSpans || l.Events[maxEvents-1].Number != 1001 {
 		t.Errorf("%d events up to number %d, %d spans", len(l.Events), l.Events[maxEvents-1].Number, len(l.Spans))
+	}
+}
+
+// TestExecEvents: commands of phos exec push each other out of a launch's events, and nothing else.
+func TestExecEvents(t *testing.T) {
+	l := someLaunch(t)
+	l.Events = nil
+	l.AddEvent(Event{Kind: "placed"})
+	for range 999 {
+		l.AddEvent(Event{Kind: ExecEvent})
+	}
+	shared, before := l.Events, slices.Clone(l.Events)
+	l.AddEvent(Event{Kind: ExecEvent})
+	l.AddEvent(Event{Kind: "failed"})
+	if len(l.Events) != maxExecEvents+2 || l.Events[0].Kind != "placed" || l.Events[0].Number != 1 {
+		t.Fatalf("%d events, and the first is %+v", len(l.Events), l.Events[0])
+	}
+	for i, e := range l.Events[1:] {
+		if want := 1001 - maxExecEvents + 1 + i; e.Number != want {
+			t.Errorf("event %d has number %d, want %d", i+1, e.Number, want)
+		}
+	}
+	if !slices.Equal(shared, before) {
+		t.Errorf("a reader's list became %+v", shared)
 	}
 }
 

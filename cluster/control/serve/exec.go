@@ -189,7 +189,7 @@ func (n *execNote) write(ctx context.Context, end string) {
 		defer cancel()
 		_ = n.leader.Ask(ctx, func(t control.Turn) error {
 			if l := t.Find(n.at.launch); l != nil {
-				t.Note(l, "exec", fmt.Sprintf("%s ran %s in %s.%d.%d on %s: %s",
+				t.Note(l, record.ExecEvent, fmt.Sprintf("%s ran %s in %s.%d.%d on %s: %s",
 					n.by, shownCommand(n.command), n.at.job, n.at.index, n.at.process, n.at.node, end))
 			}
 			return nil
