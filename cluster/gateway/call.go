@@ -51,12 +51,12 @@ func find(service, method string) (protoreflect.MethodDescriptor, error) {
 func (s *Server) call(w http.ResponseWriter, r *http.Request) {
 	method, err := find(r.PathValue("service"), r.PathValue("method"))
 	if err != nil {
-		writeFault(w, err)
+		refuse(w, r, err)
 		return
 	}
 	requests, err := readRequests(w, r, method)
 	if err != nil {
-		writeFault(w, err)
+		refuse(w, r, err)
 		return
 	}
 	conn, err := s.connect(r.Context())

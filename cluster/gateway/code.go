@@ -20,7 +20,7 @@ const zipTime = 2 * time.Minute
 func (s *Server) code(w http.ResponseWriter, r *http.Request) {
 	ref, err := s.keep(w, r)
 	if err != nil {
-		writeFault(w, err)
+		refuse(w, r, err)
 		return
 	}
 	text, err := protojson.Marshal(ref)

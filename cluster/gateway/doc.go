@@ -15,6 +15,7 @@
 //	call.go    requests, and their replies as JSON
 //	code.go    zip files
 //	fault.go   errors
+//	refuse.go  requests that are answered before all of them was read
 //
 // Read server.go first. Tested by tests/cluster, too.
 package gateway

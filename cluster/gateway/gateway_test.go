@@ -6,6 +6,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"io"
 	"log/slog"
 	"net"
@@ -129,6 +130,56 @@ func TestFaults(t *testing.T) {
 			t.Errorf("%s %.40s: %s: %.200s: %v", test.path, test.body, response.Status, text, err)
 		}
 	}
+}
+
+// TestRefused: a client that sends all of a request before it reads gets the error, whatever has
+// been read of the request, and so does one that never stops.
+func TestRefused(t *testing.T) {
+	w := newWorld(t)
+	w.controller.Follow("10.0.0.7:7411")
+	const endless = 1 << 40
+	for _, test := range []struct {
+		path, kind string
+		bytes      int64
+		code       string
+	}{
+		{"/none", "application/json", maxRequest, "UNIMPLEMENTED"},
+		{"/v1/Launches/None", "application/json", maxRequest, "UNIMPLEMENTED"},
+		{"/v1/Launches/Get", "text/plain", maxRequest, "INVALID_ARGUMENT"},
+		{"/v1/Launches/Get", "application/json", 2 * maxRequest, "RESOURCE_EXHAUSTED"},
+		{"/v1/code", "application/zip", archive.MaxZip, "UNAVAILABLE"},
+		{"/v1/code", "application/zip", endless, "UNAVAILABLE"},
+	} {
+		conn, err := net.Dial("unix", w.path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer conn.Close()
+		fmt.Fprintf(conn, "POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Type: %s\r\nContent-Length: %d\r\n\r\n",
+			test.path, test.kind, test.bytes)
+		sent, err := io.Copy(conn, io.LimitReader(zeros{}, test.bytes))
+		if whole := test.bytes != endless; whole != (err == nil) || sent > 4*unreadBytes {
+			t.Errorf("%s: %d of %d bytes were sent: %v", test.path, sent, test.bytes, err)
+		}
+		response, err := http.ReadResponse(bufio.NewReader(conn), nil)
+		if err != nil {
+			t.Errorf("%s: %v", test.path, err)
+			continue
+		}
+		var got fault
+		if err := json.NewDecoder(response.Body).Decode(&got); err != nil || got.Code != test.code {
+			t.Errorf("%s: %s: %+v: %v", test.path, response.Status, got, err)
+		}
+		_ = response.Body.Close()
+	}
+}
+
+// zeros is a reader without an end.
+type zeros struct{}
+
+func (zeros) Read(to []byte) (int, error) {
+	clear(to)
+	return len(to), nil
 }
 
 // TestLeader: a controller that does not lead names the one that does.

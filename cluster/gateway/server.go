@@ -55,7 +55,7 @@ func (s *Server) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.HandleFunc("POST /v1/code", s.code)
 	mux.HandleFunc("POST /v1/{service}/{method}", s.call)
-	mux.HandleFunc("/", func(w http.ResponseWriter, _ *http.Request) { writeFault(w, errNoMethod) })
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) { refuse(w, r, errNoMethod) })
 	return mux
 }
 

@@ -7,6 +7,7 @@ which controllers also speak gRPC.
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import os
@@ -30,6 +31,9 @@ VARIABLE = "PHOS_CLUSTER"
 
 #: For how long a controller that leads is looked for, in seconds.
 PATIENCE = 30.0
+
+#: What sending raises if the controller has answered before it has read all.
+_REFUSED_EARLY = (BrokenPipeError, ConnectionResetError, ssl.SSLEOFError)
 
 
 @dataclass(frozen=True)
@@ -239,7 +243,8 @@ class Connection:
         try:
             connection.connect()
             sent = True
-            connection.request("POST", path, body, self._headers(address, kind))
+            with contextlib.suppress(*_REFUSED_EARLY):
+                connection.request("POST", path, body, self._headers(address, kind))
             response = connection.getresponse()
             if response.status != http.client.OK:
                 _fail(address, response)

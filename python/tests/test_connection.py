@@ -124,6 +124,27 @@ class CallTest(unittest.TestCase):
                 self.connection(self.controller(fault(status, code))).call("Launches/Get", {})
             self.assertEqual((caught.exception.code, str(caught.exception)), (code, "no"))
 
+    def test_refused_early(self):
+        """The answer of a controller that closes the connection before it has read all is what the caller gets."""
+        folder = tempfile.mkdtemp()
+        self.addCleanup(shutil.rmtree, folder)
+        listener = socket.socket(socket.AF_UNIX)
+        self.addCleanup(listener.close)
+        listener.bind(folder + "/s")
+        listener.listen()
+
+        def refuse():
+            conn, _ = listener.accept()
+            with conn:
+                conn.recv(1)
+                conn.sendall(b'HTTP/1.1 401 No\r\nContent-Length: 42\r\n\r\n{"error": "no", "code": "UNAUTHENTICATED"}')
+
+        thread = threading.Thread(target=refuse)
+        thread.start()
+        self.addCleanup(thread.join)
+        with self.assertRaises(phos.AuthenticationError):
+            Connection(Endpoints((folder + "/s",)), patience=0).call("Launches/Create", {"x": "x" * (8 << 20)})
+
     def test_leader(self):
         leader = self.controller(OK)
         follower = self.controller(fault(503, "UNAVAILABLE", Phos_Leader=leader.server_address))
