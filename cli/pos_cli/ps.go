@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"flag"
@@ -10,6 +11,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/cluster/launches"
 	"github.com/phos-gpu/phos/cli/cluster/reach"
 	"github.com/phos-gpu/phos/cli/cluster/view"
 	"github.com/phos-gpu/phos/cli/humanize"
@@ -18,10 +20,8 @@ import (
 	"github.com/phos-gpu/phos/cli/verb"
 	cluster "github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
-
-// watchEvery is the time between two tables of --watch.
-const watchEvery = 2 * time.Second
 
 var psVerb = verb.Verb{
 	Name: "ps", Word: true,
@@ -42,21 +42,25 @@ started by a launcher under phos (pos_cli run -- torchrun ...), the launcher's: 
 the launcher have the same TREE, and are saved as one image. SAVED is the time since the last
 checkpoint, IMAGE its directory. The states are those of --status.
 
---watch prints the tables again every 2 seconds, until Ctrl-C. --json prints an array: the objects
+--watch prints the tables again when a launch has changed, and every 2 seconds, until Ctrl-C. --json prints an array: the objects
 that --status --json has in programs, with the kind "program", and after them the launches, with the
 kind "launch"; with --watch, one array per line.`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var options psOptions
-		watch := flags.Bool("watch", false, "print the tables again every 2 seconds")
+		watch := flags.Bool("watch", false, "print the tables again after each change")
 		flags.BoolVar(&options.asJSON, "json", false, "print JSON")
 		flags.BoolVar(&options.local, "local", false, "only the programs of this machine")
 		flags.BoolVar(&options.ended, "all", false, "with launches that have ended")
 		flags.BoolVar(&options.ended, "a", false, "the same as --all")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			if *watch {
-				return watchPS(ctx, to, options)
+				return watchPS(ctx, to, options, watchEvery)
 			}
-			return showPS(ctx, to, options, "")
+			listed, err := listLaunches(ctx, options)
+			if err != nil {
+				return err
+			}
+			return showPS(ctx, to, options, listed, "")
 		}
 	},
 }
@@ -64,27 +68,46 @@ kind "launch"; with --watch, one array per line.`,
 // psOptions are the flags of ps.
 type psOptions struct{ asJSON, local, ended bool }
 
-// watchPS prints the tables until the context ends.
-func watchPS(ctx context.Context, to verb.Streams, options psOptions) error {
+const (
+	// watchEvery is the time after which --watch prints the tables without a change of launches: phosd
+	// has no stream of programs, and the tables have ages.
+	watchEvery = 2 * time.Second
+	// drawEvery is the least time between two tables. Changes within it are shown by one of them.
+	drawEvery = 250 * time.Millisecond
+)
+
+// watchPS prints the tables at first, after changes of launches, and at intervals, until the
+// context ends.
+func watchPS(ctx context.Context, to verb.Streams, options psOptions, every time.Duration) error {
 	lead := ""
 	if file, isFile := to.Out.(*os.File); isFile && terminal.IsTerminal(file) && !options.asJSON {
 		lead = "\x1b[H\x1b[2J" // the cursor to the top, and an empty screen
 	}
-	tick := time.NewTicker(watchEvery)
-	defer tick.Stop()
+	client, err := connectPS(options)
+	if err != nil {
+		return err
+	}
+	f := &launches.Followed{}
+	if client != nil {
+		defer client.Close()
+		var stop func()
+		f, stop = launches.Follow(ctx, client, &cluster.ListRequest{Ended: options.ended})
+		defer stop()
+	}
 	for {
-		if err := showPS(ctx, to, options, lead); err != nil {
-			if ctx.Err() != nil {
-				return nil
-			}
+		if err := showPS(ctx, to, options, f.Now(), lead); err != nil && ctx.Err() == nil {
 			return err
 		}
 		if lead == "" && !options.asJSON {
 			lead = "\n"
 		}
 		select {
-		case <-tick.C:
+		case <-time.After(every):
+		case <-f.Changed:
 		case <-ctx.Done():
+			return nil
+		}
+		if ticks.Pause(ctx, drawEvery) != nil {
 			return nil
 		}
 	}
@@ -93,35 +116,38 @@ func watchPS(ctx context.Context, to verb.Streams, options psOptions) error {
 // psPatience is how long ps waits for the cluster before it shows only the programs.
 const psPatience = 3 * time.Second
 
+// lostWarning says that launches are missing or old; empty: they are not.
+func lostWarning(l launches.Listed) string {
+	switch {
+	case l.Lost == nil:
+		return ""
+	case l.Known:
+		return fmt.Sprintf("warning: launches are shown as they were: %s\n", humanize.Error(l.Lost))
+	}
+	return fmt.Sprintf("warning: launches are not shown: %s\n", humanize.Error(l.Lost))
+}
+
 // showPS prints launches and programs once, after a text. A machine has a cluster, or phosd, or
 // both.
-func showPS(ctx context.Context, to verb.Streams, options psOptions, lead string) error {
-	listed, inCluster, err := listLaunches(ctx, options)
-	lost := err
-	if err != nil && !errors.Is(err, cluster.ErrUnavailable) {
-		return err
+func showPS(ctx context.Context, to verb.Streams, options psOptions, listed launches.Listed, lead string) error {
+	if listed.Lost != nil && !errors.Is(listed.Lost, cluster.ErrUnavailable) {
+		return listed.Lost
 	}
 	programs, err := fetchStatus(ctx)
-	if lost != nil {
-		if err != nil {
-			return lost
-		}
-		fmt.Fprintf(to.Err, "warning: launches are not shown: %s\n", humanize.Error(lost))
-		inCluster = false
+	if err != nil && !(errors.Is(err, api.ErrNoDaemon) && listed.Known) {
+		return cmp.Or(listed.Lost, err)
 	}
-	noPhosd := errors.Is(err, api.ErrNoDaemon) && inCluster
-	if err != nil && !noPhosd {
-		return err
-	}
-	if inCluster {
+	if listed.Known {
 		programs = programs.Without(ofLaunch)
 	}
 	if options.asJSON {
-		return psJSON(to, programs, listed)
+		fmt.Fprint(to.Err, lostWarning(listed))
+		return psJSON(to, programs, listed.Launches)
 	}
 	fmt.Fprint(to.Out, lead)
-	if inCluster {
-		if err := psLaunches(to, listed); err != nil || len(programs.Programs) == 0 {
+	fmt.Fprint(to.Err, lostWarning(listed))
+	if listed.Known {
+		if err := launchTable(to, listed.Launches); err != nil || len(programs.Programs) == 0 {
 			return err
 		}
 		fmt.Fprintln(to.Out)
@@ -129,25 +155,31 @@ func showPS(ctx context.Context, to verb.Streams, options psOptions, lead string
 	return programs.PS(to.Out)
 }
 
-// listLaunches asks the cluster, if there is one.
-func listLaunches(ctx context.Context, options psOptions) (listed []*cluster.Launch, inCluster bool, err error) {
+// connectPS connects to the cluster; a nil client: there is none to ask.
+func connectPS(options psOptions) (*cluster.Client, error) {
 	if options.local {
-		return nil, false, nil
+		return nil, nil
 	}
 	client, err := reach.ConnectWithin(psPatience)
 	if errors.Is(err, reach.ErrNoCluster) {
-		return nil, false, nil
+		return nil, nil
 	}
-	if err != nil {
-		return nil, false, err
+	return client, err
+}
+
+// listLaunches asks the cluster, if there is one.
+func listLaunches(ctx context.Context, options psOptions) (listed launches.Listed, err error) {
+	client, err := connectPS(options)
+	if client == nil {
+		return launches.Listed{}, err
 	}
 	defer client.Close()
 	reply, err := client.Launches.List(ctx, &cluster.ListRequest{Ended: options.ended})
-	return reply.GetLaunches(), true, err
+	return launches.Listed{Launches: reply.GetLaunches(), Known: err == nil, Lost: err}, nil
 }
 
-// psLaunches prints the table of launches.
-func psLaunches(to verb.Streams, listed []*cluster.Launch) error {
+// launchTable prints the table of launches.
+func launchTable(to verb.Streams, listed []*cluster.Launch) error {
 	if len(listed) == 0 {
 		_, err := fmt.Fprintln(to.Out, "no launches; phos launch -- CMD makes one, and phos ps -a shows those that have ended")
 		return err
