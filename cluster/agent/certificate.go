@@ -31,7 +31,20 @@ func (s *stream) renewCertificate(ctx context.Context) {
 		}
 		wait = node.Due()
 		log.Info("certificate renewed", "next", wait)
+		s.tellTrusts()
 	}
+}
+
+// tellTrusts tells the leader which CAs the node follows.
+func (s *stream) tellTrusts() {
+	node, told := s.link.contact.Certificate, &api.Trusts{}
+	for _, each := range node.Bundle().Fingerprints() {
+		told.Trusted = append(told.Trusted, each.String())
+	}
+	if signer, known := node.Signer(); known {
+		told.Signer = signer.String()
+	}
+	_ = s.send(&api.FromAgent{Message: &api.FromAgent_Trusts{Trusts: told}}) // the next stream tells it again
 }
 
 // sleep waits, or until other CAs are trusted, and reports false if the context ends before.
@@ -54,6 +67,7 @@ func (s *stream) trust(bundle []byte) {
 		contact.Log.Warn("the cluster's other CAs are not trusted", "error", err)
 		return
 	}
+	s.tellTrusts()
 	select {
 	case s.trusted <- struct{}{}:
 	default: // it will look

@@ -145,6 +145,7 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 	if err := contact.Certificate.Trust(w.GetBundle()); err != nil {
 		return fmt.Errorf("CAs of the cluster: %w", err)
 	}
+	s.tellTrusts()
 	go s.renewCertificate(ctx)
 	return nil
 }

@@ -56,7 +56,7 @@ func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session, 
 		l.setOpen(n, false)
 		l.loseProcesses(n)
 	}
-	n.renewed = l.clock.Boot()
+	n.renewed, n.trusts = l.clock.Boot(), nil
 	if n.Gone {
 		n.Gone = false
 		l.nodeEvent(n, "back", "")
@@ -121,6 +121,8 @@ func (l *Leader) receive(name string, s *session.Session, message *api.FromAgent
 		l.report(n, m.Report)
 	case *api.FromAgent_Inventory:
 		l.inventory(n, m.Inventory)
+	case *api.FromAgent_Trusts:
+		n.trusts = m.Trusts
 	case *api.FromAgent_Leave:
 		l.nodeEvent(n, "leaves", m.Leave.GetReason())
 		s.End(nil)

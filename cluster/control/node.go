@@ -40,6 +40,8 @@ type node struct {
 	// that the scheduler counts as taken by them.
 	foreign  map[int][]*api.ForeignProcess
 	occupied uint64
+	// trusts is which CAs it follows; nil: its agent has not said that to this leader.
+	trusts *api.Trusts
 	// adopted counts the places that were numbered at a takeover.
 	adopted int32
 }
@@ -222,6 +224,8 @@ type NodeNow struct {
 	Millicpus, Memory uint64
 	// Foreign are the processes outside phos on its GPUs, by the index of the GPU. They do not change.
 	Foreign map[int][]*api.ForeignProcess
+	// Trusts is which CAs it follows; nil: its agent has not said that to this leader.
+	Trusts *api.Trusts
 }
 
 // Nodes returns the nodes by name.
@@ -253,6 +257,7 @@ func (l *Leader) node(name string) (*node, error) {
 func (l *Leader) now(n *node) NodeNow {
 	known := NodeNow{
 		Node: &n.Node, State: string(l.state(n)), Seen: l.seen(n), Users: map[int]string{}, Foreign: n.foreign,
+		Trusts: n.trusts,
 	}
 	for _, r := range n.live {
 		known.Millicpus += r.need.Millicpus

@@ -1,11 +1,13 @@
 package cluster
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/hosts"
 )
 
 // replaceCA makes a step of replacing the CA, and returns the fingerprints of those trusted then.
@@ -16,6 +18,33 @@ func (s *site) replaceCA(step, becomes string) []string {
 		s.Fatalf("%q: %v, %v; want it %s", step, reply, err, becomes)
 	}
 	return reply.GetTrusted()
+}
+
+// awaitFollowed waits until the leader knows that all nodes have followed the last step.
+func (s *site) awaitFollowed() {
+	s.Helper()
+	harness.Eventually(s.T, "no node is behind", func() bool {
+		reply, err := s.cluster.ReplaceCA(s.Context(), &api.ReplaceCARequest{})
+		return err == nil && len(reply.GetBehind()) == 0
+	})
+}
+
+// awaitBehind waits until one host, whose agent is away, is the only one that has not followed.
+func (s *site) awaitBehind(h *hosts.Host) {
+	s.Helper()
+	harness.Eventually(s.T, h.Name+" alone is behind", func() bool {
+		reply, err := s.cluster.ReplaceCA(s.Context(), &api.ReplaceCARequest{})
+		return err == nil && slices.Equal(reply.GetBehind(), []string{h.Name})
+	})
+}
+
+// refuseStep checks that a step is refused and a host named.
+func (s *site) refuseStep(step string, h *hosts.Host) {
+	s.Helper()
+	_, err := s.cluster.ReplaceCA(s.Context(), &api.ReplaceCARequest{Step: step})
+	if err == nil || !strings.Contains(err.Error(), ": "+h.Name+".") {
+		s.Errorf("%s while %s is behind: %v", step, h.Name, err)
+	}
 }
 
 // trustsCAs waits until the agents of all hosts keep a number of CAs.
@@ -42,16 +71,26 @@ func TestReplaceCA(t *testing.T) {
 		t.Errorf("a step too early: %v", err)
 	}
 
+	s.agents[2].Kill()
 	s.replaceCA("prepare", "prepared")
+	s.awaitBehind(s.hosts[2])
+	s.refuseStep("switch", s.hosts[2])
+	s.agents[2].Start()
 	s.trustsCAs(2)
+	s.awaitFollowed()
+	s.agents[2].Kill()
 	if both := s.replaceCA("switch", "switched"); len(both) != 2 || both[1] != old {
 		t.Errorf("%v are trusted, and %s was", both, old)
 	}
+	s.awaitBehind(s.hosts[2])
+	s.refuseStep("finish", s.hosts[2])
+	s.agents[2].Start()
 	for _, h := range s.hosts {
 		harness.Eventually(t, h.Name+" has a certificate of the next CA", func() bool {
 			return s.shown(h).CheckSignatureFrom(s.trusted(h)[0]) == nil
 		})
 	}
+	s.awaitFollowed()
 	s.replaceCA("finish", "settled")
 	s.trustsCAs(1)
 	if before.CheckSignatureFrom(s.trusted(s.hosts[2])[0]) == nil {

@@ -3,10 +3,13 @@ package serve
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/identity"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // clusterService is the service about nodes and the cluster itself.
@@ -152,10 +155,72 @@ func (s *clusterService) RemoveUser(ctx context.Context, request *api.RemoveUser
 	return &api.RemoveUserReply{}, s.people.RemoveUser(ctx, request.GetName())
 }
 
-// ReplaceCA makes a step of replacing the CA.
+// ReplaceCA makes a step of replacing the CA, if all nodes have followed the one before.
+// Controllers need no look: each has the CAs from the store, and renews its certificate at once.
 func (s *clusterService) ReplaceCA(ctx context.Context, request *api.ReplaceCARequest) (*api.ReplaceCAReply, error) {
-	if _, _, err := s.administrator(ctx, "replace the CA"); err != nil {
+	_, leader, err := s.administrator(ctx, "replace the CA")
+	if err != nil {
 		return nil, err
 	}
+	now, err := s.people.ReplaceCA(ctx, "")
+	if err != nil {
+		return nil, err
+	}
+	err = leader.Ask(ctx, func(t control.Turn) error {
+		for _, n := range t.Nodes() {
+			if isBehind(now, n.Trusts) {
+				now.Behind = append(now.Behind, n.Name)
+			}
+		}
+		return nil
+	})
+	switch {
+	case err != nil || request.GetStep() == "":
+		return now, err
+	case !request.GetForce():
+		if text := tooEarly(request.GetStep(), now); text != "" {
+			return nil, &api.Error{Text: text, Err: api.ErrRefused}
+		}
+	}
 	return s.people.ReplaceCA(ctx, request.GetStep())
+}
+
+// isBehind reports whether a node has not followed the last step. Of one that is away, it is not
+// known that it has.
+func isBehind(now *api.ReplaceCAReply, node *api.Trusts) bool {
+	switch now.GetStep() {
+	case "prepared": // the last one is the next to sign
+		return !slices.Contains(node.GetTrusted(), now.GetTrusted()[len(now.GetTrusted())-1])
+	case "switched":
+		return node.GetSigner() != now.GetTrusted()[0]
+	}
+	return false
+}
+
+// maxBehind is how many nodes an error names.
+const maxBehind = 20
+
+// tooEarly says why a step is not made; empty: no node is behind.
+func tooEarly(step string, now *api.ReplaceCAReply) string {
+	count := len(now.GetBehind())
+	if count == 0 {
+		return ""
+	}
+	var missing string
+	switch {
+	case step == "switch" && now.GetStep() == "prepared":
+		missing = "not known to trust the next CA"
+	case step == "finish" && now.GetStep() == "switched":
+		missing = "not known to have a certificate of the new CA"
+	default:
+		return "" // it waits for no node, or is no next step
+	}
+	named := slices.Clone(now.GetBehind()[:min(count, maxBehind)])
+	if more := count - len(named); more > 0 {
+		named = append(named, fmt.Sprintf("%d more", more))
+	}
+	return fmt.Sprintf("%s the CA: %s: %s. Wait until phos ca show names no node, or remove them (phos node remove). "+
+		"--force makes the step now: then those that have not followed must join again, and what they run is stopped "+
+		"unless they do so within fence_after", step, words.Count(count, "node is "+missing, "nodes are "+missing),
+		strings.Join(named, ", "))
 }

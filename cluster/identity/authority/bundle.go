@@ -102,6 +102,16 @@ func (b Bundle) Signed(certificate *x509.Certificate) bool {
 	return len(b.certificates) > 0 && certificate.CheckSignatureFrom(b.certificates[0]) == nil
 }
 
+// Signer returns the CA that has signed a certificate; false: none of these has.
+func (b Bundle) Signer(certificate *x509.Certificate) (identity.Fingerprint, bool) {
+	for _, each := range b.certificates {
+		if certificate.CheckSignatureFrom(each) == nil {
+			return identity.FingerprintOf(each), true
+		}
+	}
+	return identity.Fingerprint{}, false
+}
+
 // Pool returns the certificates for crypto/tls.
 func (b Bundle) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()

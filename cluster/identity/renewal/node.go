@@ -45,6 +45,14 @@ func (n *Node) Due() time.Duration {
 // Ends returns when the present certificate ends.
 func (n *Node) Ends() time.Time { return n.holder.Certificate().Leaf.NotAfter }
 
+// Bundle returns the CAs that are trusted now.
+func (n *Node) Bundle() authority.Bundle { return n.holder.Bundle() }
+
+// Signer returns the CA that has signed the present certificate; false: none that is trusted.
+func (n *Node) Signer() (identity.Fingerprint, bool) {
+	return n.holder.Bundle().Signer(n.holder.Certificate().Leaf)
+}
+
 // Again returns in how long a request that failed is to be repeated: often enough that a
 // certificate does not end because a controller was away.
 func (n *Node) Again() time.Duration {
