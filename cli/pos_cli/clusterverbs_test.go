@@ -234,6 +234,10 @@ func TestJSON(t *testing.T) {
 		{"resume digits --json", "id phase"},
 		{"node list --json", "name state labels inventory cordoned draining"},
 		{"node show n1 --json", "name inventory"},
+		{"node cordon --json n1", "name cordoned labels"},
+		{"node drain --json n1", "name draining launches"},
+		{"node uncordon --json n1", "name cordoned"},
+		{"node label --json n1 a=b", "name labels"},
 		{"user list --json", "name account role expires_unix_ms"},
 		{"events --json", "unix_ms launch node kind text number"},
 		{"status --json", "cluster_id epoch nodes launches caller"},
@@ -255,6 +259,11 @@ func TestJSON(t *testing.T) {
 				t.Errorf("%s: no %q in %s", test.line, key, stdout)
 			}
 		}
+	}
+	phos(t, 0, "stop", "2")
+	stdout, _ := phos(t, 130, "wait", "--json", "1", "2")
+	if lines := strings.Count(stdout, "\n"); lines != 2 || !strings.Contains(stdout, `"result":"stopped"`) {
+		t.Errorf("%d lines of launches that have ended: %s", lines, stdout)
 	}
 }
 

@@ -55,7 +55,8 @@ played under other policies:
 complete: the status of the first process that failed, 128 and the number of the signal that ended
 it, or 130 for a launch that was stopped. Ctrl-C ends the wait and not the launch.
 
-    phos wait train && phos launch evaluate.toml` + "\n" + naming,
+    phos wait train && phos launch evaluate.toml
+    phos wait --json a b c | jq -r 'select(.result != "completed") | .reason'` + "\n" + naming,
 			Setup: waitVerb,
 		},
 		{

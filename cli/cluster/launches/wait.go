@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/phos-gpu/phos/cli/cluster/view"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/api"
 )
@@ -30,19 +31,32 @@ func (e *EndedError) Status() int {
 }
 
 // waitVerb waits for the end of launches.
-func waitVerb(*flag.FlagSet) run {
+func waitVerb(flags *flag.FlagSet) run {
+	asJSON := flags.Bool("json", false, "print a line of JSON for each launch when it has ended")
 	return func(ctx context.Context, to verb.Streams, ids []string) error {
 		if len(ids) == 0 {
 			_, err := one(ids, "wait")
 			return err
 		}
-		return use(func(c *api.Client) error { return Wait(ctx, c, to, ids) })
+		say := SayEnd(to)
+		if *asJSON {
+			say = func(l *api.Launch) error { return view.Line(to.Out, view.Object(l)) }
+		}
+		return use(func(c *api.Client) error { return Wait(ctx, c, ids, say) })
 	}
 }
 
-// Wait waits until launches have ended, and prints each. The error is an *EndedError for the first
-// in the order of ids that did not complete.
-func Wait(ctx context.Context, c *api.Client, to verb.Streams, ids []string) error {
+// SayEnd returns what prints in words how a launch has ended.
+func SayEnd(to verb.Streams) func(*api.Launch) error {
+	return func(l *api.Launch) error {
+		_, err := fmt.Fprintf(to.Out, "launch %s: %s\n", Label(l), Phase(l))
+		return err
+	}
+}
+
+// Wait waits until launches have ended, and calls say for each when it has. The error is an
+// *EndedError for the first in the order of ids that did not complete.
+func Wait(ctx context.Context, c *api.Client, ids []string, say func(*api.Launch) error) error {
 	// Ids, so that a newer launch with the same name does not take the place of one.
 	wanted := make([]string, 0, len(ids))
 	for _, id := range ids {
@@ -55,7 +69,7 @@ func Wait(ctx context.Context, c *api.Client, to verb.Streams, ids []string) err
 	ended := map[string]*api.Launch{}
 	for len(ended) < len(unique(wanted)) {
 		before := len(ended)
-		err := watch(ctx, c, to, wanted, ended)
+		err := watch(ctx, c, wanted, ended, say)
 		if ctx.Err() != nil {
 			return fmt.Errorf("the wait was ended, and the launch was not: %w", ctx.Err())
 		}
@@ -78,7 +92,9 @@ func unique(ids []string) []string { return slices.Compact(slices.Sorted(slices.
 var errBroken = errors.New("the stream broke")
 
 // watch follows launches until all have ended or the stream breaks.
-func watch(ctx context.Context, c *api.Client, to verb.Streams, ids []string, ended map[string]*api.Launch) error {
+func watch(
+	ctx context.Context, c *api.Client, ids []string, ended map[string]*api.Launch, say func(*api.Launch) error,
+) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	stream, err := c.Launches.Watch(ctx, &api.ListRequest{Ids: ids})
@@ -95,7 +111,9 @@ func watch(ctx context.Context, c *api.Client, to verb.Streams, ids []string, en
 				continue
 			}
 			ended[l.GetId()] = l
-			fmt.Fprintf(to.Out, "launch %s: %s\n", Label(l), Phase(l))
+			if err := say(l); err != nil {
+				return err
+			}
 		}
 	}
 	return err

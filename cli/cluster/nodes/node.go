@@ -2,6 +2,7 @@ package nodes
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"slices"
@@ -63,7 +64,8 @@ they are restartable, stopped; they are queued again. With images in a directory
 (checkpoint.dir) they go on elsewhere; others wait for this node. phos node show says which are still
 there, and phos events LAUNCH why.
 
-    phos node drain gpu-7`, &api.ChangeNodeRequest{Draining: &yes}),
+    phos node drain gpu-7
+    phos node drain --json gpu-7 | jq -r '.[].launches[]'`, &api.ChangeNodeRequest{Draining: &yes}),
 		{
 			Name: "node remove", Word: true, Arguments: "NAME", Summary: "forget a node",
 			About: `Forgets a node, which must have no launches. Its certificate is worth nothing from then on. With
@@ -148,44 +150,63 @@ func showVerb(flags *flag.FlagSet) run {
 // changeVerb returns a verb that changes nodes.
 func changeVerb(name, summary, about string, change *api.ChangeNodeRequest) *verb.Verb {
 	v := &verb.Verb{Name: "node " + name, Word: true, Arguments: "NAME...", Summary: summary, About: about}
-	v.Setup = func(*flag.FlagSet) run {
+	v.Setup = func(flags *flag.FlagSet) run {
+		asJSON := flags.Bool("json", false, "print the nodes as JSON")
 		return func(ctx context.Context, to verb.Streams, names []string) error {
 			if len(names) == 0 {
 				_, err := named(names, "node", v.Name)
 				return err
 			}
-			return use(func(c api.ClusterClient) error {
-				for _, each := range names {
-					err := changeNode(ctx, c, to, &api.ChangeNodeRequest{
-						Name: each, Cordoned: change.Cordoned, Draining: change.Draining,
-					})
-					if err != nil {
-						return err
-					}
-				}
-				return nil
-			})
+			var requests []*api.ChangeNodeRequest
+			for _, each := range names {
+				requests = append(requests, &api.ChangeNodeRequest{
+					Name: each, Cordoned: change.Cordoned, Draining: change.Draining,
+				})
+			}
+			return changeNodes(ctx, to, requests, *asJSON)
 		}
 	}
 	return v
 }
 
-// changeNode changes a node, and prints what it is then.
-func changeNode(ctx context.Context, c api.ClusterClient, to verb.Streams, request *api.ChangeNodeRequest) error {
-	node, err := c.ChangeNode(ctx, request)
-	if err != nil {
-		return err
-	}
+// changeNodes changes nodes, and prints what they are then. After an error, those before it have
+// been changed and are printed.
+func changeNodes(ctx context.Context, to verb.Streams, requests []*api.ChangeNodeRequest, asJSON bool) error {
+	return use(func(c api.ClusterClient) error {
+		var changed []*api.Node
+		var failed error
+		for _, each := range requests {
+			node, err := c.ChangeNode(ctx, each)
+			if failed = err; err != nil {
+				break
+			}
+			changed = append(changed, node)
+		}
+		if asJSON {
+			return errors.Join(failed, view.JSON(to.Out, view.Objects(changed)))
+		}
+		for _, each := range changed {
+			if err := sayNode(to, each); err != nil {
+				return err
+			}
+		}
+		return failed
+	})
+}
+
+// sayNode says what a node is now.
+func sayNode(to verb.Streams, node *api.Node) error {
 	text := fmt.Sprintf("node %s is %s", humanize.Printable(node.GetName()), view.NodeState(node))
 	if n := len(node.GetLaunches()); n > 0 {
 		text += fmt.Sprintf("; %s there", humanize.Count(n, "launch is", "launches are"))
 	}
-	_, err = fmt.Fprintln(to.Out, text)
+	_, err := fmt.Fprintln(to.Out, text)
 	return err
 }
 
 // labelVerb sets and removes labels.
-func labelVerb(*flag.FlagSet) run {
+func labelVerb(flags *flag.FlagSet) run {
+	asJSON := flags.Bool("json", false, "print the node as JSON, in an array")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		if len(arguments) < 2 {
 			return &verb.UsageError{Text: "name a node and its labels: phos node label NAME KEY=VALUE"}
@@ -203,7 +224,7 @@ func labelVerb(*flag.FlagSet) run {
 				return &verb.UsageError{Text: fmt.Sprintf("%q is no label; want KEY=VALUE, or KEY- to remove it", each)}
 			}
 		}
-		return use(func(c api.ClusterClient) error { return changeNode(ctx, c, to, request) })
+		return changeNodes(ctx, to, []*api.ChangeNodeRequest{request}, *asJSON)
 	}
 }
 

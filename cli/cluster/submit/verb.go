@@ -167,7 +167,7 @@ func (o *options) report(ctx context.Context, c *api.Client, to verb.Streams, cr
 			return err
 		}
 	}
-	return launches.Wait(ctx, c, to, ids)
+	return launches.Wait(ctx, c, ids, launches.SayEnd(to))
 }
 
 // maxTold is how many launches of an array are named.
