@@ -4,7 +4,9 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +14,8 @@ import (
 
 	clusterapi "github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/cgroup"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // statusTime is how long phosd may take to say what it serves.
@@ -41,7 +45,7 @@ func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
 		return i
 	}
 	i.PhosdVersion = status.GetDaemon().GetVersion()
-	i.Gpus = gpusOf(status)
+	i.Gpus = gpusOf(status, a.runs)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.gpus = i.Gpus
@@ -65,26 +69,68 @@ func (a *Agent) askPhosd(ctx context.Context) (*api.StatusReply, error) {
 	return status, api.FromStatus(err)
 }
 
-// gpusOf returns the GPUs that phosd serves, with the processes outside phos that compute on them.
-// Those that only draw, as a desktop does, leave the GPU to launches.
-func gpusOf(status *api.StatusReply) (gpus []*clusterapi.GPU) {
+// gpusOf returns the GPUs that phosd serves, with what uses them beside launches.
+func gpusOf(status *api.StatusReply, ofLaunch func(pid uint32) bool) (gpus []*clusterapi.GPU) {
 	made := madeUpForeign()
 	for _, g := range status.GetGpus() {
 		gpu := &clusterapi.GPU{
 			Index: g.GetIndex(), Name: g.GetName(), Uuid: g.GetUuid(), MemoryBytes: g.GetMemoryBytes(),
 			Bad: g.GetHardware().GetLost(), Software: strings.HasPrefix(status.GetDaemon().GetGpus(), "soft"),
+			ForeignProcesses: localPrograms(g, status.GetPrograms(), ofLaunch),
 		}
-		for _, p := range append(g.GetHardware().GetForeign(), made[g.GetIndex()]...) {
-			if !p.GetGraphics() {
-				gpu.ForeignProcesses = append(gpu.ForeignProcesses, &clusterapi.ForeignProcess{
-					Pid: p.GetPid(), User: p.GetUser(), UsedBytes: p.UsedBytes,
-				})
-			}
-		}
+		gpu.ForeignProcesses = append(gpu.ForeignProcesses, outsidePhos(g, made[g.GetIndex()])...)
 		gpu.Foreign = uint32(len(gpu.GetForeignProcesses()))
 		gpus = append(gpus, gpu)
 	}
 	return gpus
+}
+
+// localPrograms returns the programs of phos on a GPU that users have started on this machine,
+// beside the launches.
+func localPrograms(
+	g *api.GPU, programs []*api.Program, ofLaunch func(pid uint32) bool,
+) (found []*clusterapi.ForeignProcess) {
+	for _, p := range programs {
+		if !slices.Contains(g.GetPids(), p.GetPid()) || ofLaunch(p.GetPid()) {
+			continue
+		}
+		local := &clusterapi.ForeignProcess{Pid: p.GetPid(), User: p.GetUser(), UnderPhos: true}
+		for _, memory := range p.GetDescription().GetProgress().GetMemory() {
+			if memory.GetGpu() == g.GetIndex() {
+				used := memory.GetBytes()
+				local.UsedBytes = &used
+			}
+		}
+		found = append(found, local)
+	}
+	return found
+}
+
+// outsidePhos returns the processes outside phos that compute on a GPU, with made-up ones. Those
+// that only draw, as a desktop does, leave the GPU to launches.
+func outsidePhos(g *api.GPU, made []*api.ForeignProcess) (found []*clusterapi.ForeignProcess) {
+	for _, p := range slices.Concat(g.GetHardware().GetForeign(), made) {
+		if !p.GetGraphics() {
+			found = append(found, &clusterapi.ForeignProcess{Pid: p.GetPid(), User: p.GetUser(), UsedBytes: p.UsedBytes})
+		}
+	}
+	return found
+}
+
+// runs reports whether a process belongs to a launch: it is in the cgroup of an attempt, or, while
+// it is restored, has the environment of one. A process that has just ended counts as one, too.
+func (a *Agent) runs(pid uint32) bool {
+	id, err := proc.Of(int(pid))
+	if err != nil {
+		return true
+	}
+	top, topErr := cgroup.Top()
+	in, err := cgroup.Of(id.PID)
+	if topErr == nil && err == nil && strings.HasPrefix(in, filepath.Join(top, a.cgroups)+"/") {
+		return true
+	}
+	environment, err := id.Environment()
+	return err != nil && proc.Gone(err) || len(a.attempts.owners(environment["PHOS_LAUNCH_ID"])) > 0
 }
 
 // madeUpForeign reads the file that foreignVariable names.

@@ -90,7 +90,7 @@ func (l *Leader) blockers(p *part) (reasons []string) {
 		reasons = append(reasons, "no node has joined")
 	}
 	if more := len(foreign) - maxForeignReasons; more > 0 {
-		foreign = append(foreign[:maxForeignReasons], fmt.Sprintf("%d more GPUs are used by processes outside phos", more))
+		foreign = append(foreign[:maxForeignReasons], fmt.Sprintf("%d more GPUs are used by processes of no launch", more))
 	}
 	return append(reasons, foreign...)
 }

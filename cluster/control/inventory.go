@@ -102,7 +102,7 @@ func sameGPU(a, b record.GPU) bool {
 	return a.Index == b.Index && a.Name == b.Name && a.UUID == b.UUID && a.MemoryBytes == b.MemoryBytes
 }
 
-// foreignOf returns the processes outside phos that use GPUs of a node, by the GPU's index. They
+// foreignOf returns the processes of no launch that use GPUs of a node, by the GPU's index. They
 // are not kept in the store: each agent says them to each leader.
 func foreignOf(said *api.Inventory) map[int][]*api.ForeignProcess {
 	found := map[int][]*api.ForeignProcess{}
@@ -129,8 +129,8 @@ func withoutForeign(gpus []record.GPU) []record.GPU {
 	return bare
 }
 
-// tellForeign tells the scheduler which GPUs of an open node count as taken, as processes outside
-// phos use them, and which no longer do.
+// tellForeign tells the scheduler which GPUs of an open node count as taken, as processes of no
+// launch use them, and which no longer do.
 func (q *queue) tellForeign(n *node) {
 	var now uint64
 	for i := range n.Inventory.GPUs[:min(len(n.Inventory.GPUs), scheduler.MaxGPUsPerNode)] {

@@ -36,7 +36,7 @@ type node struct {
 	// before nothing runs there.
 	reported record.Inventory
 	waiting  bool
-	// foreign are the processes outside phos on its GPUs, by index. occupied has a bit for each GPU
+	// foreign are the processes of no launch on its GPUs, by index. occupied has a bit for each GPU
 	// that the scheduler counts as taken by them.
 	foreign  map[int][]*api.ForeignProcess
 	occupied uint64
@@ -222,7 +222,7 @@ type NodeNow struct {
 	Users    map[int]string
 	// Millicpus and Memory are what their replicas there have asked for.
 	Millicpus, Memory uint64
-	// Foreign are the processes outside phos on its GPUs, by the index of the GPU. They do not change.
+	// Foreign are the processes of no launch on its GPUs, by the index of the GPU. They do not change.
 	Foreign map[int][]*api.ForeignProcess
 	// Trusts is which CAs it follows; nil: its agent has not said that to this leader.
 	Trusts *api.Trusts

@@ -2,6 +2,7 @@ package messages
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -11,7 +12,7 @@ import (
 // maxForeign is how many processes a text about a GPU names.
 const maxForeign = 3
 
-// ForeignUse says which processes outside phos use a GPU; empty: none do.
+// ForeignUse says which processes that belong to no launch use a GPU; empty: none do.
 func ForeignUse(g *api.GPU) string {
 	if g.GetForeign() == 0 {
 		return ""
@@ -25,6 +26,9 @@ func ForeignUse(g *api.GPU) string {
 		each = append(each, foreignProcess(p))
 	}
 	text := "used by " + words.Count(int(g.GetForeign()), "process", "processes") + " outside phos"
+	if slices.ContainsFunc(g.GetForeignProcesses(), (*api.ForeignProcess).GetUnderPhos) {
+		text = "used by " + words.Count(int(g.GetForeign()), "process", "processes") + " of no launch"
+	}
 	if len(each) > 0 {
 		text += " (" + strings.Join(each, "; ") + ")"
 	}
@@ -39,6 +43,9 @@ func foreignProcess(p *api.ForeignProcess) string {
 	}
 	if p.UsedBytes != nil {
 		text += ", " + words.Bytes(p.GetUsedBytes())
+	}
+	if p.GetUnderPhos() {
+		text += ", under phos"
 	}
 	return text
 }
