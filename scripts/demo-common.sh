@@ -6,6 +6,8 @@ cd "$ROOT" || exit
 
 run=$(mktemp -d /run/phos-demo-XXXXXX)
 export PHOS_SOCKET=$run/phosd.sock PATH=$ROOT/bin:$PATH
+# The cluster that the user has logged in to is none of the demonstration's.
+export XDG_CONFIG_HOME=$run/config
 trainings=()
 
 stop() {

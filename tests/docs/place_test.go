@@ -74,11 +74,22 @@ func (p *place) enter(user, script string) *exec.Cmd {
 	command := exec.Command("nsenter", append(arguments, "setsid", "bash", "-c", script)...)
 	// An installation takes the CRIU of the other tests, and builds none.
 	prefix := filepath.Dir(filepath.Dir(p.criu))
-	command.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "CRIU_PREFIX="+prefix)
+	command.Env = append(os.Environ(), "GOFLAGS=-buildvcs=false", "CRIU_PREFIX="+prefix, "XDG_CONFIG_HOME=/run/config")
 	if user != "root" {
 		command.Env = []string{"HOME=" + home, "USER=" + user, "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8"}
 	}
 	return command
+}
+
+// TestPlaceLogin: the cluster that the user of the tests has logged in to is not known there.
+func TestPlaceLogin(t *testing.T) {
+	t.Setenv("HOME", "/tmp/home") // which is the place's own
+	t.Setenv("XDG_CONFIG_HOME", "")
+	said, err := newPlace(t).enter("root", `umask 077; mkdir -p ~/.config/phos; echo damaged >~/.config/phos/cluster.json
+		exec `+harness.Bin()+`/pos_cli ps`).CombinedOutput()
+	if err == nil || !strings.Contains(string(said), "no phosd runs") {
+		t.Errorf("%v: %s", err, said)
+	}
 }
 
 // do runs a script there as root.

@@ -394,10 +394,10 @@ func (d *Daemon) limit(command *exec.Cmd, most time.Duration) (done func()) {
 	return func() { timer.Stop() }
 }
 
-// Command prepares a pos_cli that connects to this daemon.
+// Command prepares a pos_cli that connects to this daemon, and knows no cluster.
 func (d *Daemon) Command(arguments ...string) *exec.Cmd {
 	command := exec.Command(filepath.Join(Bin(), "pos_cli"), arguments...)
-	command.Env = append(os.Environ(), api.SocketVariable+"="+d.Socket)
+	command.Env = append(os.Environ(), api.SocketVariable+"="+d.Socket, "XDG_CONFIG_HOME="+filepath.Join(d.Dir, "config"))
 	return command
 }
 

@@ -35,6 +35,7 @@ func (h *Host) Command(ctx context.Context, arguments ...string) *Command {
 	command := exec.CommandContext(ctx, arguments[0], arguments[1:]...)
 	command.Env = []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin:" + h.fleet.programs, "HOME=/root", "LANG=C.UTF-8",
+		"XDG_CONFIG_HOME=/run/config", // the home is that of the machine, with its user's login
 	}
 	command.Dir, command.WaitDelay = "/", harness.Patience/10
 	// A session whose leader is outside the pid namespace cannot be saved.
