@@ -25,6 +25,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/identity/local"
 	"github.com/phos-gpu/phos/cluster/members"
+	"github.com/phos-gpu/phos/internal/ticks"
 	"github.com/phos-gpu/phos/internal/words"
 )
 
@@ -109,10 +110,8 @@ func (k *controller) startAgain(ctx context.Context, cause error) error {
 	if err := k.awaitRoom(ctx); err != nil {
 		return err
 	}
-	select { // what has failed at once fails again
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(roomEvery):
+	if err := ticks.Pause(ctx, roomEvery); err != nil { // what has failed at once fails again
+		return err
 	}
 	k.log.Info("starting again")
 	self, err := os.Executable()

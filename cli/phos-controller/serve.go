@@ -30,6 +30,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
 	"github.com/phos-gpu/phos/cluster/web"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // controller is everything that runs in this process.
@@ -209,10 +210,7 @@ func (k *controller) openMembers(ctx context.Context) (*members.Members, error) 
 			return opened, err
 		}
 		k.log.Warn("waiting for the store", "error", err)
-		select {
-		case <-ctx.Done():
-		case <-time.After(storeAfter):
-		}
+		_ = ticks.Pause(ctx, storeAfter) // the next try says that the context has ended
 	}
 }
 

@@ -74,10 +74,7 @@ func (c *Controller) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		if err := c.lead(ctx); err != nil && ctx.Err() == nil {
 			c.log.Error("leadership ended", "error", err)
-			select {
-			case <-ctx.Done():
-			case <-time.After(leadAgainAfter):
-			}
+			_ = ticks.Pause(ctx, leadAgainAfter) // the loop sees that the context has ended
 		}
 	}
 	return ctx.Err()
@@ -98,10 +95,8 @@ const giveWayTime = 5 * time.Second
 func (c *Controller) lead(ctx context.Context) error {
 	late := c.crowded()
 	if late {
-		select {
-		case <-ctx.Done():
-			return ctx.Err()
-		case <-time.After(giveWayTime):
+		if err := ticks.Pause(ctx, giveWayTime); err != nil {
+			return err
 		}
 	}
 	ctx, stop := context.WithCancelCause(ctx)

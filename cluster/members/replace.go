@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // steps are those of replacing the CA, by the words of requests.
@@ -108,10 +109,7 @@ func (m *Members) followRing(ctx context.Context) {
 			})
 		}
 		if err != nil {
-			select {
-			case <-ctx.Done():
-			case <-time.After(lookAgain):
-			}
+			_ = ticks.Pause(ctx, lookAgain) // the loop sees that the context has ended
 		}
 	}
 }

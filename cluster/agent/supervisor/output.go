@@ -77,17 +77,26 @@ func (o *output) copy(pipe *os.File, to *linelog.Source) {
 func (o *output) read(fd int, to *linelog.Source) (done, ended bool) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	n, err := unix.Read(fd, o.buffer)
+	n, done, ended := readNow(fd, o.buffer)
+	if n > 0 {
+		to.Write(o.buffer[:n])
+	}
+	return done, ended
+}
+
+// readNow reads once from a pipe that does not block. done is false if there is nothing to read
+// now, and ended is true at the end of the pipe, or when it cannot be read.
+func readNow(fd int, buffer []byte) (n int, done, ended bool) {
+	n, err := unix.Read(fd, buffer)
 	switch {
 	case errors.Is(err, unix.EAGAIN):
-		return false, false
+		return 0, false, false
 	case errors.Is(err, unix.EINTR):
-		return true, false
+		return 0, true, false
 	case err != nil || n == 0:
-		return true, true
+		return 0, true, true
 	}
-	to.Write(o.buffer[:n])
-	return true, false
+	return n, true, false
 }
 
 // drain waits until all pipes are read to their ends, for a limited time: a process outside may

@@ -265,14 +265,9 @@ const maxReport = 64 << 10
 
 // readOnce reads once. done is false if there is nothing to read now.
 func (r *reports) readOnce(fd int) (done, ended bool) {
-	n, err := unix.Read(fd, r.buffer[:])
-	switch {
-	case errors.Is(err, unix.EAGAIN):
-		return false, false
-	case errors.Is(err, unix.EINTR):
-		return true, false
-	case err != nil || n == 0:
-		return true, true
+	n, done, ended := readNow(fd, r.buffer[:])
+	if n == 0 {
+		return done, ended
 	}
 	r.begun = append(r.begun, r.buffer[:n]...)
 	for {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 const (
@@ -50,9 +51,11 @@ func (w *Writer) Stuck() error {
 // Put writes one record until the store has it. revision is that of the record, and is set to the
 // new one. An error means that this leader must stop: store.ErrDeposed if it has been replaced.
 func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *store.Revision) error {
+	leading, stop := w.whileLeading(ctx)
+	defer stop()
 	unsure := false // an earlier try may have been done
 	for {
-		next, err := w.try(ctx, store.Write{
+		next, err := w.try(leading, store.Write{
 			Key: key, Value: value, Replaces: *revision, Epoch: w.Leadership.Epoch(),
 		})
 		switch {
@@ -73,45 +76,40 @@ func (w *Writer) Put(ctx context.Context, key string, value []byte, revision *st
 		unsure = true
 		w.refusal.CompareAndSwap(nil, &refusal{err, time.Now()})
 		w.Log.Warn("store does not take a record; trying again", "key", key, "error", err)
-		if err := w.pause(ctx); err != nil {
-			return fmt.Errorf("write %s: %w", key, err)
+		if ticks.Pause(leading, retryAfter) != nil {
+			return fmt.Errorf("write %s: %w", key, context.Cause(leading))
 		}
 	}
 }
 
-// try writes once. It gives up after tryFor, and at once when the leadership ends.
-func (w *Writer) try(ctx context.Context, write store.Write) (store.Revision, error) {
-	limited, cancel := context.WithTimeout(ctx, tryFor)
-	defer cancel()
+// whileLeading returns a context that ends with the leadership, too: then its cause is
+// store.ErrDeposed.
+func (w *Writer) whileLeading(ctx context.Context) (leading context.Context, stop func()) {
+	leading, cancel := context.WithCancelCause(ctx)
 	go func() {
 		select {
 		case <-w.Leadership.Lost():
-			cancel()
-		case <-limited.Done():
+			cancel(store.ErrDeposed)
+		case <-leading.Done():
 		}
 	}()
-	revision, err := w.Store.Put(limited, write)
-	switch {
-	case err == nil || ctx.Err() != nil:
-		return revision, err
-	case errors.Is(limited.Err(), context.DeadlineExceeded):
-		return 0, fmt.Errorf("%w within %v", store.ErrUnavailable, tryFor)
-	case limited.Err() != nil:
-		return 0, store.ErrDeposed
-	}
-	return 0, err
+	return leading, func() { cancel(nil) }
 }
 
-// pause waits before the next try. An error means that there is none.
-func (w *Writer) pause(ctx context.Context) error {
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-w.Leadership.Lost():
-		return store.ErrDeposed
-	case <-time.After(retryAfter):
-		return nil
+// try writes once. It gives up after tryFor, and at once when the leadership ends.
+func (w *Writer) try(leading context.Context, write store.Write) (store.Revision, error) {
+	limited, cancel := context.WithTimeout(leading, tryFor)
+	defer cancel()
+	revision, err := w.Store.Put(limited, write)
+	switch {
+	case err == nil:
+		return revision, nil
+	case leading.Err() != nil:
+		return 0, context.Cause(leading)
+	case limited.Err() != nil:
+		return 0, fmt.Errorf("%w within %v", store.ErrUnavailable, tryFor)
 	}
+	return 0, err
 }
 
 // wasWritten reports whether an object has this value, and its revision.
