@@ -10,8 +10,8 @@ enum { PAGE = 2 << 20, WORDS = PAGE / 4 };
 
 static unsigned *map(int flags)
 {
-	void *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE,
-			    flags | MAP_ANONYMOUS | MAP_HUGETLB, -1, 0);
+	void *memory = mmap(NULL, PAGE, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS | MAP_HUGETLB,
+			    -1, 0);
 	CHECK(memory != MAP_FAILED);
 	return memory;
 }
