@@ -13,6 +13,7 @@ import (
 // while launches run. Agents and controllers that start then believe each other's certificates, a
 // launch does not notice, also when the next controller's clock is behind, and a host can join.
 func TestWrongClocks(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 3, controllers: 3, gpus: 1, programs: otherBuild(t)}, settings)
 	dir := s.share("ticks")
 	id := s.launch(ticking(dir))

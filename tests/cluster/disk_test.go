@@ -139,6 +139,7 @@ func (s *site) awaitTicks(dir string) {
 // do not notice, however long it lasts: its store fails for lack of room, and gets the reserve. If
 // that is used up, too, all requests are refused until there is room; no operator is needed then.
 func TestFullDisk(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 2, controllers: 1, gpus: 1, disk: diskBytes}, settings)
 	first, dir := s.hosts[0], s.share("ticks")
 	id := s.launch(ticking(dir))
@@ -178,6 +179,7 @@ func TestFullDisk(t *testing.T) {
 // TestFullDiskOfLeader: of three controllers, the one that leads gives way to another one when its
 // disk is full. New launches are taken, and the one with the full disk comes back by itself.
 func TestFullDiskOfLeader(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 3, controllers: 3, gpus: 1, disk: diskBytes}, settings)
 	dir := s.share("ticks")
 	id := s.launch(ticking(dir))
@@ -206,6 +208,7 @@ func TestFullDiskOfLeader(t *testing.T) {
 // not notice, though the leader may wait to write a record of another launch. When objects are
 // removed, the store takes launches again by itself.
 func TestFullStore(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 1, controllers: 1, gpus: 1}, settings+"[store]\nquota_mib = 8\n")
 	dir := s.share("ticks")
 	id := s.launch(ticking(dir))

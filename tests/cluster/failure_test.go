@@ -13,6 +13,7 @@ import (
 
 // TestHostDies: what ran on a host that dies starts on another one.
 func TestHostDies(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 3, 1)
 	id := s.launch(shell("sleep 1000", 2, 1))
 	got := s.awaitRunning(id)
@@ -32,6 +33,7 @@ func TestHostDies(t *testing.T) {
 // TestLogOfDeadHost: what a host had printed some seconds before its death can still be read,
 // also after a restart of the controller.
 func TestLogOfDeadHost(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 2, 1)
 	spec := shell("echo one; echo two; sleep 1000", 1, 1)
 	spec.Place.Hostnames = []string{s.hosts[1].Name}
@@ -99,6 +101,7 @@ func TestAgentDies(t *testing.T) {
 
 // TestCutOff: a host that is cut off kills what it runs before another host starts it.
 func TestCutOff(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 3, 1)
 	dir := s.share("witness")
 	// A file that is being written when its writer is killed would be empty.
@@ -122,6 +125,7 @@ func TestCutOff(t *testing.T) {
 // TestFencedFromTheStart: what an agent starts at once when it attaches, before any renewal of its
 // lease was answered, is killed as all else when its host is cut off.
 func TestFencedFromTheStart(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 3, 1)
 	dir := s.share("witness")
 	spec := shell("cd "+dir+"; while :; do date +%s.%N > $PHOS_NODE.new; mv $PHOS_NODE.new $PHOS_NODE; sleep 0.02; done", 1, 1)

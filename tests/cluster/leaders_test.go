@@ -148,6 +148,7 @@ func (s *site) sendCode(text string) *api.CodeRef {
 // runs elsewhere does not notice, and what is launched then runs, with code that only the
 // controller that died was sent.
 func TestLeaderDies(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteOf(t, 3, 3, 1)
 	for i := range 2 {
 		leader := s.leader()

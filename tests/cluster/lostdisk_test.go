@@ -62,6 +62,7 @@ func TestLostDisk(t *testing.T) {
 
 // TestBackupOfPeers: three controllers have lost their stores, and go on from one backup.
 func TestBackupOfPeers(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 3, controllers: 3, gpus: 1}, fenceAfter.ReplaceAllString(settings, `fence_after = "5m"`))
 	id := s.launch(shell("exec sleep 1000", 3, 1))
 	s.awaitRunning(id)

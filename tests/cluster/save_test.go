@@ -287,6 +287,7 @@ func TestPhosdDies(t *testing.T) {
 // TestSavedHostDies: a launch whose host dies goes on at another one from its last image, and loses
 // only what it has done since.
 func TestSavedHostDies(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 3, 1)
 	dir, images := s.share("witness"), s.share("images")
 	spec := s.withShared(s.counting(dir), images, time.Second)

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net"
+	"os"
 	"strings"
 	"time"
 
@@ -87,6 +88,11 @@ func (h *Host) Listen(network, address string) (listener net.Listener, err error
 // in advance: a neighbour that cannot answer, because one direction is cut, is not forgotten.
 func (h *Host) configureNetwork() error {
 	var batch strings.Builder
+	if _, err := os.Stat("/proc/net/if_inet6"); err == nil {
+		// An address of version 6 would come a second later by itself, and a browser calls off its
+		// requests when addresses change.
+		fmt.Fprintf(&batch, "link set %s addrgenmode none\n", device)
+	}
 	fmt.Fprintf(&batch, "link set lo up\nlink set %s address %s up\naddress add %s/15 brd + dev %[1]s\n",
 		device, hardwareAddress(h.number), h.Address)
 	for number := range Most {
