@@ -108,7 +108,7 @@ func simulate(t *testing.T, d discipline, clusterNodes int, jobs *packed.Jobs) (
 	for i := range nodes {
 		nodes[i] = cluster.Node{ID: cluster.NodeID(i), GPUs: gpusPerNode}
 	}
-	runtime.GC()
+	debug.FreeOSMemory()
 	before := cpuTime(t)
 	r, err := sim.Play(context.Background(), jobs, sim.Options{Nodes: nodes, Policies: d.policies()})
 	took := cpuTime(t) - before
