@@ -16,9 +16,7 @@ type Executable struct {
 	mu         sync.Mutex
 	works      []gpu.Work // by node; copied before a change if a replay uses it
 	worksInUse bool       // a replay uses works
-	// last completes when the latest launch is done. Launches of one graph never overlap.
-	last   *recording
-	closed bool
+	closed     bool
 }
 
 // Instantiate checks a graph and prepares it for launches.
@@ -76,7 +74,7 @@ func (e *Executable) Launch(stream gpu.Stream) error {
 		r.cancel()
 		return err
 	}
-	e.worksInUse, e.last = true, r.done
+	e.worksInUse = true
 	return nil
 }
 

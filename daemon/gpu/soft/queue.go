@@ -227,9 +227,6 @@ func (it *item) ready() bool {
 	if c.stopping() {
 		return true // the item will be skipped
 	}
-	if it.replay != nil {
-		return it.replay.previous == nil || it.replay.previous.done.Load()
-	}
 	switch work := it.work.(type) {
 	case gpu.Await:
 		return it.recording == nil || it.recording.done.Load()

@@ -13,14 +13,12 @@ type replay struct {
 	plan       *gpu.Plan
 	works      []gpu.Work
 	recordings []*recording // of Record and Await nodes; nil if the graph has none
-	previous   *recording   // completes with the previous launch; may be nil
-	done       *recording
 }
 
 // newReplay resolves the events of the graph, in the order of a serial run. The executable's mu is
 // held.
 func newReplay(e *Executable) (*replay, error) {
-	r := &replay{context: e.context, plan: e.plan, works: e.works, previous: e.last, done: &recording{}}
+	r := &replay{context: e.context, plan: e.plan, works: e.works}
 	for _, i := range e.plan.Order {
 		it := item{work: e.works[i]}
 		switch it.work.(type) {
@@ -48,13 +46,6 @@ func (r *replay) recording(node int) *recording {
 
 // run runs the graph. On an error it returns after all nodes in flight have ended.
 func (r *replay) run() error {
-	defer r.done.complete()
-	if r.previous != nil {
-		select {
-		case <-r.previous.wait():
-		case <-r.context.running.Done():
-		}
-	}
 	b := r.context.backend
 	if workers := min(r.plan.Width, b.idleCores()); workers > 1 && !b.spec.Deterministic {
 		return r.runWide(workers)
@@ -141,11 +132,9 @@ func (r *replay) cancel() {
 			r.recording(i).complete()
 		}
 	}
-	r.done.complete()
 }
 
 // skip completes a launch whose work is skipped.
 func (r *replay) skip() {
 	r.releaseWaiters(r.plan.Order)
-	r.done.complete()
 }

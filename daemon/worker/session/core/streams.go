@@ -103,7 +103,6 @@ func (st *Stream) Close() {
 			_ = event.Close() // a fault is reported by the context
 		}
 	}
-	st.idleAt = st.submitted // for an executable graph that was launched here last
 	defer st.Drop()
 	for i, other := range st.Context.Streams {
 		if other == st {
