@@ -59,19 +59,28 @@ func (m *Sessions) givenBytes(s *Session) uint64 {
 func (m *Sessions) WatchMemory() {
 	wait := maxLook
 	for ticks.Pause(m.life, wait) == nil {
-		m.policeMemory()
-		wait = m.untilNextLook()
+		if space, err := m.space(); err != nil {
+			wait = minLook
+		} else {
+			m.police(space)
+			wait = m.untilNextLook(space)
+		}
 	}
 }
 
-// untilNextLook returns how long the memory may be left alone.
-func (m *Sessions) untilNextLook() time.Duration {
+// space returns the room of the memory for sessions, and logs an error.
+func (m *Sessions) space() (rundir.Space, error) {
 	space, err := m.dir.Space()
-	switch {
-	case m.Count() == 0:
+	if err != nil {
+		m.log.Error("watch the memory for sessions", "error", err)
+	}
+	return space, err
+}
+
+// untilNextLook returns how long memory with this room may be left alone.
+func (m *Sessions) untilNextLook(space rundir.Space) time.Duration {
+	if m.Count() == 0 {
 		return maxLook
-	case err != nil:
-		return minLook // policeMemory reports it
 	}
 	return untilBusy(space)
 }
@@ -79,24 +88,28 @@ func (m *Sessions) untilNextLook() time.Duration {
 // untilBusy returns the time after which programs can have filled so much of the memory that the
 // files of sessions must be looked at.
 func untilBusy(space rundir.Space) time.Duration {
-	used, busy := space.AllBytes-space.FreeBytes, space.AllBytes/busyPart
-	if used >= busy {
-		return minLook
-	}
-	seconds := float64(busy-used) / fillRate
+	seconds := float64(beforeBusy(space)) / fillRate
 	return min(max(time.Duration(seconds*float64(time.Second)), minLook), maxLook)
+}
+
+// beforeBusy returns how many bytes may be filled before the files of sessions are looked at; 0:
+// they are looked at now.
+func beforeBusy(space rundir.Space) uint64 {
+	used, busy := space.AllBytes-space.FreeBytes, space.AllBytes/busyPart
+	return busy - min(busy, used)
 }
 
 // policeMemory ends the sessions that hold more than was reserved for them, and reports whether it
 // frees any memory.
 func (m *Sessions) policeMemory() (frees bool) {
-	space, err := m.dir.Space()
-	if err != nil {
-		m.log.Error("watch the memory for sessions", "error", err)
-		return false
-	}
+	space, err := m.space()
+	return err == nil && m.police(space)
+}
+
+// police is policeMemory for memory with this room.
+func (m *Sessions) police(space rundir.Space) (frees bool) {
 	frees = m.revoked.trim(m.log, space)
-	if space.AllBytes-space.FreeBytes < space.AllBytes/busyPart {
+	if beforeBusy(space) > 0 {
 		return frees
 	}
 	for _, s := range m.All() {
