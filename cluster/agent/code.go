@@ -30,13 +30,13 @@ func (a *Agent) fetch(ctx context.Context, client api.AgentsClient, order *api.O
 	}
 	a.code.mu.Lock() // so that replicas of a launch fetch it once
 	defer a.code.mu.Unlock()
-	if !a.code.Has(ref) {
+	packed, err := a.code.Open(ref)
+	if err != nil { // it is not there, or its file is damaged
 		progress("fetching code")
-		if err := a.code.download(ctx, client, ref); err != nil {
-			return "", fmt.Errorf("fetch code: %w", err)
+		if err = a.code.download(ctx, client, ref); err == nil {
+			packed, err = a.code.Open(ref)
 		}
 	}
-	packed, err := a.code.Open(ref)
 	if err != nil {
 		return "", fmt.Errorf("fetch code: %w", err)
 	}

@@ -34,16 +34,16 @@ func (s *Store) list() (all []kept, err error) {
 	return all, nil
 }
 
-// Sweep removes code that is not needed and was not used since a time, and returns how many files
+// Sweep removes code that is not needed and was not used after a time, and returns how many files
 // those were. needed gets a hash in hexadecimal digits. The time is for code that a client was told
 // to be there, and whose launch is about to come.
-func (s *Store) Sweep(needed func(hash string) bool, before time.Time) (removed int, err error) {
+func (s *Store) Sweep(needed func(hash string) bool, last time.Time) (removed int, err error) {
 	all, err := s.list()
 	if err != nil {
 		return 0, err
 	}
 	for _, each := range all {
-		if !needed(filepath.Base(each.path)) && s.verifiedOf(each.path).removeUnused(each.path, before) {
+		if !needed(filepath.Base(each.path)) && s.verifiedOf(each.path).removeUnused(each.path, last) {
 			removed++
 		}
 	}
@@ -62,7 +62,7 @@ func (s *Store) Shrink(bytes uint64) error {
 		total += each.bytes
 	}
 	for len(all) > 1 && total > bytes {
-		if s.verifiedOf(all[0].path).removeUnused(all[0].path, all[0].used.Add(1)) {
+		if s.verifiedOf(all[0].path).removeUnused(all[0].path, all[0].used) {
 			total -= all[0].bytes
 		}
 		all = all[1:]

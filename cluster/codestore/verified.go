@@ -47,18 +47,23 @@ func (v *verified) note(file *os.File) {
 func (v *verified) lastUse(file os.FileInfo) time.Time {
 	v.mu.Lock()
 	defer v.mu.Unlock()
+	return v.lastUseLocked(file)
+}
+
+// lastUseLocked is lastUse with mu held.
+func (v *verified) lastUseLocked(file os.FileInfo) time.Time {
 	if v.used.After(file.ModTime()) {
 		return v.used
 	}
 	return file.ModTime()
 }
 
-// removeUnused removes a file unless it was used since a time.
-func (v *verified) removeUnused(path string, before time.Time) bool {
+// removeUnused removes a file unless it was used after a time.
+func (v *verified) removeUnused(path string, last time.Time) bool {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	info, err := os.Stat(path)
-	if err != nil || !v.used.Before(before) || !info.ModTime().Before(before) {
+	if err != nil || v.lastUseLocked(info).After(last) {
 		return false
 	}
 	v.state, v.whole = fileState{}, false
