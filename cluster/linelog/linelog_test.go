@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -102,6 +103,30 @@ func TestPartial(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, got, "1 err+ \r10%", "1 err \r20%")
+}
+
+// TestEachLineWaits: another line's wait does not cut a line that has just begun.
+func TestEachLineWaits(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		w, dir := create(t, Limits{})
+		source, other := w.Source(0, Out), w.Source(1, Out)
+		source.Write([]byte("one\ntw"))
+		other.Write([]byte("half a "))
+		time.Sleep(partialTime - time.Millisecond)
+		source.Write([]byte("o\nthr"))
+		time.Sleep(partialTime - time.Millisecond)
+		source.Write([]byte("ee\nfou"))
+		time.Sleep(partialTime + time.Millisecond)
+		source.Write([]byte("r\n"))
+		other.Write([]byte("line\n"))
+		r := Open(dir, Position{})
+		defer r.Close()
+		same(t, all(t, r), "0 out one", "0 out two", "1 out+ half a ", "0 out three", "0 out+ fou",
+			"0 out r", "1 out line")
+		if err := w.Close(); err != nil {
+			t.Error(err)
+		}
+	})
 }
 
 // TestPositions: a Reader goes on where another one was.

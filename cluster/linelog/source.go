@@ -81,22 +81,38 @@ func (s *Source) await() {
 	}
 }
 
-// timeout writes the beginnings of lines that have waited.
+// timeout writes the beginnings of lines that have waited long enough, and waits for the others.
 func (w *Writer) timeout() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.timer = nil
-	if !w.closed {
-		w.writePartial()
+	if w.closed {
+		return
+	}
+	w.writePartial(partialTime)
+	if len(w.partial) > 0 {
+		w.timer = time.AfterFunc(w.nextPartial(), w.timeout)
 	}
 }
 
-// writePartial writes all beginnings of lines.
-func (w *Writer) writePartial() {
+// writePartial writes the beginnings of lines that have waited so long.
+func (w *Writer) writePartial(waited time.Duration) {
 	for source := range w.partial {
+		if time.Since(source.since) < waited {
+			continue
+		}
 		source.finish(true)
 		source.begun = nil // most have none
+		delete(w.partial, source)
 	}
-	clear(w.partial)
 	w.flush()
+}
+
+// nextPartial is when the next beginning of a line will have waited long enough.
+func (w *Writer) nextPartial() time.Duration {
+	next := partialTime
+	for source := range w.partial {
+		next = min(next, partialTime-time.Since(source.since))
+	}
+	return next
 }

@@ -75,7 +75,7 @@ type Writer struct {
 	count int64
 	// lost is not yet written.
 	lost Lost
-	// partial are the Sources with the beginning of a line, since the timer was set.
+	// partial are the Sources with the beginning of a line. Then timer is set.
 	partial map[*Source]bool
 	timer   *time.Timer
 	closed  bool
@@ -203,7 +203,7 @@ func (w *Writer) Close() error {
 	if w.closed {
 		return nil
 	}
-	w.writePartial()
+	w.writePartial(0)
 	w.closed = true
 	if w.timer != nil {
 		w.timer.Stop()
