@@ -31,7 +31,7 @@ go_test() {
 	echo "go test ${*:2}" >"$log"
 	if ! go test -shuffle=on -v "${@:2}" 2>&1 </dev/null | tee -a "$log" |
 		grep --line-buffered -E '^(ok|FAIL|panic)|^ *--- (SKIP|FAIL)|: needs |agree with the CPU|Ran [0-9]+ tests?:'; then
-		grep -nE -B 40 '^ *--- FAIL|^panic|^FAIL' "$log" | tail -n 200 || true
+		failures "$log" | tee "$WHILE_TESTING/failures-$1"
 		say FAILED "$1 after $((SECONDS - start)) s; everything is in $log"
 		exit 1
 	fi
@@ -39,8 +39,15 @@ go_test() {
 	say ok "$1 ($((SECONDS - start)) s)"
 }
 
+# failures LOG: what the first tests that failed printed last.
+failures() {
+	grep -nE -B 25 '^ *--- FAIL' "$1" | head -n 100 || true
+	grep -nE -A 40 '^(panic|fatal error|SIG[A-Z]+): ' "$1" | head -n 60 || true
+	grep -nE -A 20 '^(# |FAIL.*\[(build|setup) failed)' "$1" | head -n 40 || true
+}
+
 # lanes NAME...: runs the functions lane_NAME side by side. When one fails, the others end with the
-# suite that they are in.
+# suite that they are in. What failed is shown again at the end, where it is looked for.
 lanes() {
 	local lane failed=0
 	for lane; do
@@ -51,7 +58,9 @@ lanes() {
 		) &
 	done
 	for lane; do wait -n || failed=1; done
-	[ $failed = 0 ] || die "some suites failed; the lines FAILED above name them"
+	[ $failed = 0 ] && return
+	tail -v -n +1 "$WHILE_TESTING"/failures-* || true
+	die "some suites failed; the lines FAILED above name them"
 }
 
 # log_times: how long each suite took, the longest first.
