@@ -35,6 +35,8 @@ With --json it prints one object with daemon, gpus and programs. Times are RFC 3
 bytes, and a missing value is null. These fields say what a program does:
 
     calls_made, calls_completed   calls that arrived; calls that were answered or submitted
+    calls_awaited                 calls, since the start or the last restore, that the program waited for: each
+                                  costs it a round trip
     pending                       the oldest incomplete call, or work of a stream: call, stream, milliseconds
     kernels                       names of the last kernels launched, the newest last
     rank, world_size              its place in a distributed job, from RANK and WORLD_SIZE or the variables of

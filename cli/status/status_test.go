@@ -42,7 +42,7 @@ func example() (*api.StatusReply, time.Time) {
 				Description: &api.Description{
 					Live: true, JobName: "digits", LogPath: "phos.log", Rank: 0, WorldSize: 2,
 					Progress: &api.Progress{
-						CallsMade: 12, CallsCompleted: 11, PendingCall: "cuStreamSynchronize", PendingStream: 3,
+						CallsMade: 12, CallsCompleted: 11, CallsAwaited: 4, PendingCall: "cuStreamSynchronize", PendingStream: 3,
 						PendingMilliseconds: 15_000, Kernels: []string{"matmul"}, Memory: []*api.DeviceMemory{
 							{Gpu: 0, Bytes: 3 << 29},
 							{Gpu: 1},

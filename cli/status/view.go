@@ -130,6 +130,7 @@ type programView struct {
 	PinnedBytes    uint64       `json:"pinned_bytes"`
 	CallsMade      uint64       `json:"calls_made"`
 	CallsCompleted uint64       `json:"calls_completed"`
+	CallsAwaited   uint64       `json:"calls_awaited"`
 	Pending        *pendingView `json:"pending"`
 	Kernels        []string     `json:"kernels"`
 	// KernelNames are the names of Kernels as sources have them.
@@ -304,7 +305,8 @@ func programOf(program *api.Program, now time.Time) programView {
 		User: program.GetUser(), UID: program.GetUid(), Command: humanize.Printable(program.GetCommand()),
 		State: stateOf(program), GPUs: []uint32{},
 		CallsMade: progress.GetCallsMade(), CallsCompleted: progress.GetCallsCompleted(),
-		Kernels: list(progress.GetKernels()), KernelNames: kernelNames(progress.GetKernels()),
+		CallsAwaited: progress.GetCallsAwaited(),
+		Kernels:      list(progress.GetKernels()), KernelNames: kernelNames(progress.GetKernels()),
 		Started: started, WorkerPID: program.GetWorkerPid(),
 		LogPath:      humanize.Printable(description.GetLogPath()),
 		JobFileError: humanize.Printable(description.GetJobFileError()),

@@ -65,8 +65,8 @@ func (w *Worker) progress(live *session.Session) session.Progress {
 // progressOf converts a session's progress to the message that phosd gets.
 func progressOf(progress session.Progress) *api.Progress {
 	told := &api.Progress{
-		CallsMade: progress.Made, CallsCompleted: progress.Completed, Kernels: slices.Clone(progress.Kernels),
-		Fault: progress.Fault, PinnedBytes: progress.PinnedBytes,
+		CallsMade: progress.Made, CallsCompleted: progress.Completed, CallsAwaited: progress.Awaited,
+		Kernels: slices.Clone(progress.Kernels), Fault: progress.Fault, PinnedBytes: progress.PinnedBytes,
 	}
 	slices.Reverse(told.Kernels) // the oldest first
 	if oldest := progress.Oldest; oldest != nil {

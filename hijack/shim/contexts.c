@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "answers.h"
 #include "objects.h"
 #include "ranges.h"
 #include "session.h"
@@ -60,6 +61,7 @@ void phos_context_end(uint64_t handle)
 	atomic_store(&context->ended, true);
 	end_locals(context);
 	phos_range_drop_context(handle);
+	phos_answers_forget();
 }
 
 static struct phos_context *context_or_current(CUcontext context)

@@ -9,7 +9,7 @@
 #include "thread.h"
 
 #define FIRST_TRY_BYTES   4096
-#define INFO_HEADER_BYTES 80 /* counts, attributes, length of the name, padding */
+#define INFO_HEADER_BYTES 80 /* counts, attributes, length of the name, kernel */
 
 enum extra_key { EXTRA_END = 0, EXTRA_BUFFER = 1, EXTRA_BUFFER_BYTES = 2 };
 
@@ -68,6 +68,8 @@ static struct phos_function *describe(uint64_t handle, const unsigned char *info
 	}
 	f->dense = is_dense(f);
 	f->handle = handle;
+	if (phos_kind_of(handle) != PHOS_KIND_KERNEL && word_at(info, 76) != 0)
+		f->kernel = PHOS_HANDLE_BASE | (uint64_t)PHOS_KIND_KERNEL << 32 | word_at(info, 76);
 	f->device = current_device();
 	return f;
 }
@@ -179,41 +181,6 @@ CUresult phos_arguments_of(const struct phos_function *f, void **kernel_paramete
 	/* NCCL's kernels declare 4 KiB, and it gives as much as it uses. */
 	arguments->block_bytes = bytes < f->parameter_bytes ? (uint32_t)bytes : f->parameter_bytes;
 	return CUDA_SUCCESS;
-}
-
-CUresult cuFuncGetAttribute(int *value, CUfunction_attribute attribute, CUfunction function)
-{
-	struct phos_function *f;
-	if (value == NULL || attribute < 0 || attribute >= PHOS_FUNCTION_ATTRIBUTES)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = phos_function_find(function, &f);
-	if (result == CUDA_SUCCESS)
-		*value = atomic_load(&f->attributes[attribute]);
-	return result;
-}
-
-CUresult cuFuncSetAttribute(CUfunction function, CUfunction_attribute attribute, int value)
-{
-	struct phos_function *f;
-	if (attribute < PHOS_FUNCTION_MAX_DYNAMIC_SHARED || attribute >= PHOS_FUNCTION_ATTRIBUTES ||
-	    attribute == PHOS_FUNCTION_CLUSTER_MUST_BE_SET)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = phos_function_find(function, &f);
-	if (result != CUDA_SUCCESS)
-		return result;
-	enum { MAX_SHARED_OPTIN = 97 };
-	if (attribute == PHOS_FUNCTION_MAX_DYNAMIC_SHARED &&
-	    (value < 0 ||
-	     (f->device != NULL && f->device[MAX_SHARED_OPTIN] > 0 &&
-	      value > f->device[MAX_SHARED_OPTIN] -
-			      atomic_load(&f->attributes[PHOS_FUNCTION_STATIC_SHARED]))))
-		return CUDA_ERROR_INVALID_VALUE;
-	if (attribute == PHOS_FUNCTION_CARVEOUT && (value < -1 || value > 100))
-		return CUDA_ERROR_INVALID_VALUE;
-	result = phos_call_cuFuncSetAttribute(f->handle, attribute, value);
-	if (result == CUDA_SUCCESS)
-		atomic_store(&f->attributes[attribute], value);
-	return result;
 }
 
 CUresult cuFuncGetName(const char **name, CUfunction function)

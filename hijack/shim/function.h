@@ -25,6 +25,7 @@ struct phos_parameter {
 
 struct phos_function {
 	uint64_t handle; /* as the session knows it; the program may have the address of a node */
+	uint64_t kernel; /* whose function this is in one context; 0: a module's function */
 	uint32_t parameter_count;
 	uint32_t parameter_bytes;
 	bool dense;            /* there are no gaps between the parameters */

@@ -13,9 +13,7 @@ enum device_attribute {
 	MAX_THREADS_PER_BLOCK = 1,
 	MAX_BLOCK_DIM = 2, /* x, followed by y and z */
 	MAX_GRID_DIM = 5,
-	WARP_SIZE = 10,
 	MAX_REGISTERS_PER_BLOCK = 12,
-	MULTIPROCESSORS = 16,
 };
 
 /* Attributes of cuLaunchKernelEx. */
@@ -263,50 +261,4 @@ CUresult cuOccupancyMaxPotentialClusterSize(int *size, CUfunction function,
 					    const CUlaunchConfig *config)
 {
 	return clusters(size, LARGEST_CLUSTER, function, config);
-}
-
-CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int *blocks, CUfunction function,
-							      int threads, size_t shared_bytes,
-							      unsigned int flags)
-{
-	return phos_call_cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-		blocks, phos_function_handle(function), threads, shared_bytes, flags);
-}
-
-/* Returns the block size with the most threads on a multiprocessor, the largest among equals. */
-CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int *grid, int *block, CUfunction function,
-						   CUoccupancyB2DSize shared_of_block,
-						   size_t shared_bytes, int limit,
-						   unsigned int flags)
-{
-	struct phos_function *f;
-	if (grid == NULL || block == NULL)
-		return CUDA_ERROR_INVALID_VALUE;
-	CUresult result = phos_function_find(function, &f);
-	if (result != CUDA_SUCCESS)
-		return result;
-	if (f->device == NULL)
-		return CUDA_ERROR_INVALID_CONTEXT;
-	int warp = f->device[WARP_SIZE] > 0 ? f->device[WARP_SIZE] : 32;
-	int most = atomic_load(&f->attributes[PHOS_FUNCTION_MAX_THREADS]);
-	if (most <= 0 || most > f->device[MAX_THREADS_PER_BLOCK])
-		most = f->device[MAX_THREADS_PER_BLOCK];
-	if (limit > 0 && limit < most)
-		most = limit;
-	int best_threads = 0, first = (most + warp - 1) / warp * warp;
-	*grid = *block = 0;
-	for (int rounded = first; rounded > 0; rounded -= warp) {
-		int threads = rounded < most ? rounded : most, blocks = 0;
-		size_t bytes = shared_of_block != NULL ? shared_of_block(threads) : shared_bytes;
-		result = cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(
-			&blocks, function, threads, bytes, flags);
-		if (result != CUDA_SUCCESS)
-			return result;
-		if (blocks * threads > best_threads) {
-			best_threads = blocks * threads;
-			*block = threads;
-			*grid = blocks * f->device[MULTIPROCESSORS];
-		}
-	}
-	return CUDA_SUCCESS;
 }

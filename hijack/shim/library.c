@@ -1,4 +1,5 @@
 /* Libraries: modules without a context. */
+#include "answers.h"
 #include "module.h"
 #include "session.h"
 
@@ -23,6 +24,13 @@ CUresult cuLibraryLoadFromFile(CUlibrary *library, const char *path, CUjit_optio
 	(void)library_count;
 	return library == NULL ? CUDA_ERROR_INVALID_VALUE
 			       : phos_load_file(path, &jit, true, library);
+}
+
+CUresult cuLibraryUnload(CUlibrary library)
+{
+	CUresult result = phos_call_cuLibraryUnload(library);
+	phos_answers_forget();
+	return result;
 }
 
 CUresult cuLibraryGetKernel(CUkernel *kernel, CUlibrary library, const char *name)

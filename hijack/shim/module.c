@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "answers.h"
 #include "image.h"
 #include "log.h"
 #include "module.h"
@@ -190,6 +191,13 @@ CUresult cuModuleLoadDataEx(CUmodule *module, const void *image, unsigned int co
 CUresult cuModuleLoadFatBinary(CUmodule *module, const void *image)
 {
 	return cuModuleLoadData(module, image);
+}
+
+CUresult cuModuleUnload(CUmodule module)
+{
+	CUresult result = phos_call_cuModuleUnload(module);
+	phos_answers_forget();
+	return result;
 }
 
 CUresult cuModuleGetFunction(CUfunction *function, CUmodule module, const char *name)

@@ -733,7 +733,7 @@ CUresult phos_call_moduleLoad(uint64_t address, uint64_t size, unsigned int libr
 	return phos_r;
 }
 
-CUresult cuModuleUnload(CUmodule hmod)
+CUresult phos_call_cuModuleUnload(CUmodule hmod)
 {
 	struct phos_call phos_c;
 	if (!phos_begin(&phos_c, 101, PHOS_WAIT, PHOS_WORDS(1)))
@@ -863,7 +863,7 @@ CUresult phos_call_cuFuncSetAttribute(CUfunction hfunc, CUfunction_attribute att
 	return phos_post(&phos_c);
 }
 
-CUresult cuLibraryUnload(CUlibrary library)
+CUresult phos_call_cuLibraryUnload(CUlibrary library)
 {
 	struct phos_call phos_c;
 	if (!phos_begin(&phos_c, 120, PHOS_WAIT, PHOS_WORDS(1)))

@@ -11,7 +11,7 @@ func TestCalls(t *testing.T) {
 	daemon := harness.Start(t, "--gpus=soft:2")
 	for _, name := range []string{
 		"memops", "ipc", "peers", "batch", "orphan", "attributes", "synchrony", "copysync",
-		"initial", "bounds",
+		"initial", "bounds", "settings",
 	} {
 		t.Run(name, func(t *testing.T) {
 			if name == "peers" {

@@ -19,6 +19,9 @@ const pendingCalls = 4 * wire.SlotCount
 // one after the other.
 func (s *Session) Dispatch(call *core.Call) {
 	s.made.Add(1)
+	if call.Flags&wire.FlagWait != 0 {
+		s.awaited.Add(1)
+	}
 	s.core.Mu.Lock()
 	defer s.core.Mu.Unlock()
 	call.Reset()

@@ -13,6 +13,9 @@ import (
 type Progress struct {
 	// Made counts calls that arrived, Completed those that were answered or submitted.
 	Made, Completed uint64
+	// Awaited counts those of the calls that arrived here, not before a restore, whose answer the
+	// program waited for. Each costs it a round trip.
+	Awaited uint64
 	// Oldest is what has been waited for longest, nil when nothing is.
 	Oldest *Pending
 	// Kernels are names of the last different kernels launched, newest first.
@@ -63,7 +66,10 @@ const patience = 100 * time.Millisecond
 // that saw it. A program can keep a handler busy by not serving a copy; Progress then returns only
 // what is known without the lock.
 func (s *Session) Progress() Progress {
-	p := Progress{Made: s.made.Load(), Completed: s.completed.Load(), PinnedBytes: s.memory.PinnedBytes()}
+	p := Progress{
+		Made: s.made.Load(), Awaited: s.awaited.Load(), Completed: s.completed.Load(),
+		PinnedBytes: s.memory.PinnedBytes(),
+	}
 	p.Rank, p.WorldSize = rank(s.core.Options.Getenv)
 	p.Fault = s.fault()
 	if !s.lockSoon() {

@@ -48,6 +48,7 @@ type Session struct {
 	graphs    *graphs.Graphs
 	topics    [topicCount]core.Topic // by the numbers of zz_topics.go
 	made      atomic.Uint64
+	awaited   atomic.Uint64
 	completed atomic.Uint64
 
 	// The session's lock, core.Core.Mu, guards what follows.

@@ -133,13 +133,22 @@ func (s *Code) functionInfo(call *core.Call, in *wire.FunctionInfo, out *wire.Fu
 	if err != nil {
 		return err
 	}
-	data := encodeInfo(f.code.Info())
+	data := encodeInfo(f.code.Info(), f.kernel())
 	out.Size = uint64(len(data))
 	return s.Put(call, in.Address, in.Capacity, data)
 }
 
+// kernel returns the handle of the kernel whose function this is in one context; 0 where the
+// program has none.
+func (f *Function) kernel() abi.Handle {
+	if l := f.module.library; l != nil && l.kernels[f.info.Name] != nil {
+		return l.kernels[f.info.Name].object.Handle()
+	}
+	return 0
+}
+
 // encodeInfo writes what the shim keeps of a function; module.api says how.
-func encodeInfo(info gpu.FunctionInfo) []byte {
+func encodeInfo(info gpu.FunctionInfo, kernel abi.Handle) []byte {
 	params := info.Params
 	sort.Slice(params, func(i, j int) bool { return params[i].Offset < params[j].Offset })
 	le := binary.LittleEndian
@@ -149,7 +158,7 @@ func encodeInfo(info gpu.FunctionInfo) []byte {
 		data = le.AppendUint32(data, uint32(a))
 	}
 	data = le.AppendUint32(data, uint32(len(info.Name)))
-	data = le.AppendUint32(data, 0)
+	data = le.AppendUint32(data, kernel.Index())
 	for _, p := range params {
 		data = le.AppendUint32(le.AppendUint32(data, p.Offset), p.Bytes)
 	}
