@@ -16,9 +16,12 @@ export TORCH_WHEEL_PYTHON_MISSING="PyTorch is too large to download here; set it
 
 # Many tests run the same programs: each is compiled once. Other files that are needed while the
 # tests run are there, too, readable by users other than root.
-WHILE_TESTING=$(mktemp -d)
-chmod 755 "$WHILE_TESTING"
-trap 'rm -rf "$WHILE_TESTING"' EXIT
+if [ -z "${WHILE_TESTING:-}" ]; then
+	WHILE_TESTING=$(mktemp -d)
+	export WHILE_TESTING
+	chmod 755 "$WHILE_TESTING"
+	trap 'rm -rf "$WHILE_TESTING"' EXIT
+fi
 export PHOS_COMPILED=${PHOS_COMPILED:-$WHILE_TESTING/compiled}
 mkdir -p "$PHOS_COMPILED"
 

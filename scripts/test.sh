@@ -2,8 +2,9 @@
 # Runs every test and prints how long each suite took. build.sh test has installed and built what
 # they need.
 #
-# What restores no process runs in two lanes side by side. What does runs alone afterwards: a
-# restore needs the pids of the image, and another suite may take them.
+# Suites run in lanes, two side by side. First what restores no process, then what does: there each
+# lane has a pid namespace, because a restore needs the pids of the image, and the other lane would
+# take them.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 . "$(dirname "${BASH_SOURCE[0]}")/shim.sh"
@@ -28,13 +29,23 @@ lane_units() {
 # Programs that compute on the software GPU.
 lane_programs() { go_test e2e -timeout 20m ./tests/e2e; }
 
-# Everything else below tests/; a new package is run without being named here. What needs a whole
-# machine has a script of its own, scripts/vm.sh.
-restoring_suites() {
-	local with_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' package
+# Suites on clusters of hosts, and others that need a machine's tools.
+ON_CLUSTERS='cluster|hosts|hollow|ethernet|page|python|docs|containers|slurm|packages|hostile|scenarios'
+
+lane_clusters() { go_test_each "/tests/($ON_CLUSTERS)\$"; }
+
+# Suites on one machine: everything else below tests/, so that a new package is run without being
+# named here. What needs a whole machine has a script of its own, scripts/vm.sh.
+lane_machine() {
 	go_test criu -timeout 15m ./criu
-	go_test script -timeout 10m ./tests/script
-	for package in $(go list -f "$with_tests" ./tests/... | grep -vE '/tests/(rules|script|e2e|machine)$'); do
+	go_test_each -v "/tests/(rules|e2e|machine|$ON_CLUSTERS)\$"
+	nested_suites
+}
+
+# go_test_each [-v] PATTERN: the packages with tests below tests/ that match; with -v, the others.
+go_test_each() {
+	local with_tests='{{if or .TestGoFiles .XTestGoFiles}}{{.ImportPath}}{{end}}' package
+	for package in $(go list -f "$with_tests" ./tests/... | grep -E "$@"); do
 		go_test "${package##*/}" -timeout 20m "$package"
 	done
 }
@@ -53,11 +64,32 @@ nested_suites() {
 	fi
 }
 
+# restoring_suites: in two lanes, each with pids of its own; one after the other where only one pid
+# namespace can be had.
+restoring_suites() {
+	if unshare --pid --fork --mount-proc true 2>/dev/null; then
+		lanes machine_apart clusters_apart
+	else
+		lane_machine
+		lane_clusters
+	fi
+}
+
+lane_machine_apart() { apart machine; }
+lane_clusters_apart() { apart clusters; }
+
+# apart LANE: runs a lane in a pid namespace, as the leader of a session there: CRIU saves no tree
+# whose session is outside.
+apart() { unshare --pid --fork --kill-child --mount-proc setsid "$ROOT/scripts/test.sh" "$1"; }
+
 # The tests of packages make all their rounds.
 export PHOS_ROUNDS_ALL=1
 # The golangci-lint of "build.sh lint" vets more than go test does by itself.
 export GOFLAGS="${GOFLAGS:-} -vet=off"
+if [ $# = 1 ]; then
+	"lane_$1"
+	exit
+fi
 lanes units programs
 restoring_suites
-nested_suites
 log_times
