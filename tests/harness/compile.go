@@ -2,6 +2,7 @@ package harness
 
 import (
 	"bytes"
+	"crypto/rand"
 	"crypto/sha256"
 	"fmt"
 	"io/fs"
@@ -9,6 +10,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -53,7 +55,7 @@ func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 	t.Helper()
 	program := cachedProgram(t, compiler, arguments)
 	if program == "" {
-		program = filepath.Join(t.TempDir(), "program")
+		program = filepath.Join(t.TempDir(), productOf(arguments))
 	}
 	if err := os.MkdirAll(filepath.Dir(program), 0o755); err != nil {
 		t.Fatal(err)
@@ -67,6 +69,14 @@ func Compile(t testing.TB, compiler Compiler, arguments ...string) string {
 		_ = os.Chtimes(program, now, now)
 	}
 	return program
+}
+
+// productOf is the name of what a compiler makes: nvcc knows an object by it.
+func productOf(arguments []string) string {
+	if slices.Contains(arguments, "-c") {
+		return "program.o"
+	}
+	return "program"
 }
 
 // allowTraverse lets other users traverse a test's directory.
@@ -86,11 +96,12 @@ func compile(t testing.TB, program string, compiler Compiler, arguments []string
 		path, more = NVCC(t), HostCompiler()
 	}
 	// Rename only when the file is complete: tests run in parallel.
-	command := exec.Command(path, append(append(more, arguments...), "-o", program+".new")...)
+	fresh := filepath.Join(filepath.Dir(program), rand.Text()+filepath.Ext(program))
+	command := exec.Command(path, append(append(more, arguments...), "-o", fresh)...)
 	if output, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %v\n%s", command.Args, err, output)
 	}
-	if err := os.Rename(program+".new", program); err != nil {
+	if err := os.Rename(fresh, program); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -107,7 +118,7 @@ func cachedProgram(t testing.TB, compiler Compiler, arguments []string) string {
 		return ""
 	}
 	name := sha256.New()
-	fmt.Fprintln(name, compiler, strings.ReplaceAll(strings.Join(arguments, " "), repository()+"/", ""))
+	fmt.Fprintln(name, compiler, strings.NewReplacer(repository()+"/", "", dir+"/", "").Replace(strings.Join(arguments, " ")))
 	add := func(path string) error {
 		text, err := os.ReadFile(path)
 		fmt.Fprintf(name, "%x\n", sha256.Sum256(text))
@@ -131,7 +142,7 @@ func cachedProgram(t testing.TB, compiler Compiler, arguments []string) string {
 			t.Fatal(err)
 		}
 	}
-	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), "program")
+	return filepath.Join(dir, fmt.Sprintf("%x", name.Sum(nil)[:16]), productOf(arguments))
 }
 
 // compileOnly reports whether the tests run only to fill the cache of compiled programs.
@@ -154,7 +165,8 @@ func CompileC(t testing.TB, linked bool, source string) string {
 // CompileCUDA compiles a program that uses the runtime API; cudart is "shared" or "static".
 func CompileCUDA(t testing.TB, cudart, source string) string {
 	t.Helper()
-	return Compile(t, CUDA, "-O2", "-std=c++17", "-arch=compute_75", "-cudart="+cudart, source)
+	object := Compile(t, CUDA, "-O2", "-std=c++17", "-arch=compute_75", "-c", source)
+	return Compile(t, CUDA, "-arch=compute_75", "-cudart="+cudart, object)
 }
 
 // ChangeBuildID returns a program with the same code and another build id.

@@ -6,7 +6,7 @@ from tinygrad.helpers import Context
 
 import pair
 
-STEPS, BATCH, CLASSES = 200, 32, 10
+STEPS, BATCH, CLASSES = 100, 32, 10
 
 
 class Net:
