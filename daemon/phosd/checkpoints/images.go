@@ -7,6 +7,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/savedfile"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
@@ -29,6 +30,7 @@ func (c *Checkpoints) CheckImage(
 		directory, request.GetGeneration(), archive.Access{Caller: caller, TrustSeal: request.GetTrustSeal()},
 	)
 	if err != nil {
+		err = contents.ExplainDamage(pathOf(directory), err)
 		return []ckpt.Obstacle{{Subject: "image", Reason: err.Error()}}, nil, nil
 	}
 	defer image.Close()

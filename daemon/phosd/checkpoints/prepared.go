@@ -173,7 +173,7 @@ func (c *Checkpoints) Prepare(
 	caller := access.Caller
 	image, err := c.archive.Open(directory, generation, access)
 	if err != nil {
-		return nil, err
+		return nil, contents.ExplainDamage(pathOf(directory), err)
 	}
 	if c.options.CPU == nil {
 		image.Close()

@@ -236,6 +236,8 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		// The workers have the packs open, so the directory is not needed any longer then.
 		defer remove()
 		directory = unpacked
+	} else {
+		r.origin.Dir = pathOf(directory)
 	}
 	image, err := r.archive.Open(
 		directory, r.Begin.GetGeneration(), archive.Access{Caller: r.Caller, TrustSeal: r.Begin.GetTrustSeal()},
@@ -248,11 +250,8 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		r.Notice(fmt.Sprintf("the image is sealed by the unknown key %s; its program runs as user %d (%s)",
 			image.UnknownKey, uid, account.Name(uid)))
 	}
-	r.origin = rundir.Checkpoint{Last: image.Manifest.Created, Generation: image.Manifest.Generation}
+	r.origin.Last, r.origin.Generation = image.Manifest.Created, image.Manifest.Generation
 	r.owner = image.Manifest.Owner.UID
-	if !r.Begin.GetStream() {
-		r.origin.Dir = pathOf(directory)
-	}
 	obstacles := r.obstacles(ctx, image, conditions{r.Begin.GetNewPids(), r.Caller, r.root, r.Notice})
 	for _, o := range obstacles {
 		if o.Harmless {

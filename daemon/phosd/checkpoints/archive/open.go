@@ -113,7 +113,7 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 	}
 	if i.Manifest.Generation != generation {
 		return nil, fmt.Errorf(
-			"%s: %w: the file holds generation %d: see pos_cli image verify",
+			"%s: %w: the file holds generation %d",
 			i.dir.ManifestPath(generation), image.ErrMalformed, i.Manifest.Generation,
 		)
 	}
@@ -138,10 +138,13 @@ func (a *Archive) unseal(i *Image, sealed []byte, access Access) error {
 		keys = append(keys, image.NewKey(each))
 	}
 	m, seal, err := image.OpenSealed(sealed, keys)
-	if errors.Is(err, image.ErrUnknownKey) && access.Caller.Root() {
+	switch {
+	case err == nil:
+	case errors.Is(err, image.ErrUnknownKey) && access.Caller.Root():
 		return a.unsealForRoot(i, sealed, access)
-	}
-	if err != nil {
+	case errors.Is(err, image.ErrMalformed): // damage, and no lack of rights
+		return err
+	default:
 		return fmt.Errorf(
 			"%w: the seal of the image: %w; an image of another machine needs root, or its key (pos_cli help image key)",
 			api.ErrNotPermitted,
