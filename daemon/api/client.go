@@ -44,7 +44,7 @@ type NoDaemonError struct {
 func (e *NoDaemonError) Error() string {
 	switch {
 	case errors.Is(e.Err, syscall.EACCES):
-		return fmt.Sprintf("may not open %s: permission denied", e.Socket)
+		return fmt.Sprintf("may not open %s: permission denied; its group may (access.groups of phosd.toml)", e.Socket)
 	case errors.Is(e.Err, syscall.ENOENT), errors.Is(e.Err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("no phosd runs at %s; start it as root with: pos_cli --start", e.Socket)
 	}
