@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -94,18 +95,37 @@ func run(t *testing.T, command *exec.Cmd) (string, error) {
 }
 
 // background starts a command and kills it at the end of the test. Children of it that have its
-// output may live on: as long as a container, for example, which ends after this.
+// output may live on, and what they print counts, too; a container lives longer than the test.
 func background(t *testing.T, command *exec.Cmd) *exec.Cmd {
 	t.Helper()
 	command.Stderr = os.Stderr
-	command.WaitDelay = time.Second
+	endOutput := func() {}
+	if _, ready := command.Stdout.(*os.File); command.Stdout != nil && !ready {
+		var write *os.File
+		write, endOutput = collect(t, command.Stdout)
+		defer write.Close()
+		command.Stdout = write
+	}
 	if err := command.Start(); err != nil {
 		t.Fatal(err)
 	}
 	ended := make(chan struct{})
 	go func() { defer close(ended); _ = command.Wait() }()
-	t.Cleanup(func() { _ = command.Process.Kill(); <-ended })
+	t.Cleanup(func() { _ = command.Process.Kill(); <-ended; endOutput() })
 	return command
+}
+
+// collect returns a pipe for a command's output, whose content is copied until end is called. With
+// a pipe of package exec, the command's Wait would wait for its children, too.
+func collect(t *testing.T, to io.Writer) (write *os.File, end func()) {
+	t.Helper()
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	copied := make(chan struct{})
+	go func() { defer close(copied); _, _ = io.Copy(to, read) }()
+	return write, func() { _ = read.Close(); <-copied }
 }
 
 // cli returns a pos_cli of the user.
