@@ -2,12 +2,17 @@ package hostile
 
 import (
 	"bytes"
+	"encoding/binary"
+	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/tests/harness"
@@ -169,5 +174,104 @@ ready()
 				t.Errorf("the program does not run: %v", err)
 			}
 		})
+	}
+}
+
+// admittedAgain changes all that an inspection looks at: a connection, whether the user may read
+// its memory, and, in children, rights, user, namespaces and the executed file. The children end
+// with it.
+const admittedAgain = tells + `
+import socket
+lives, alive = os.pipe()
+def start(act):
+    told, tell = os.pipe()
+    if os.fork() == 0:
+        os.close(alive)
+        os.dup2(lives, 0)
+        act()
+        os.close(tell)
+        os.read(0, 1)
+        os._exit(0)
+    os.close(tell)
+    os.read(told, 1) # until it has executed another file, or is done
+def apart():
+    if libc.unshare(0x10000000): os._exit(1)
+def change(*_):
+    global connection
+    connection = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    copy = os.memfd_create("copy")
+    os.write(copy, open("../raised", "rb").read())
+    start(lambda: os.execve(copy, ["cat"], os.environ))
+    start(lambda: os.execv("../raised", ["cat"]))
+    start(lambda: os.execv("../setuid", ["cat"]))
+    start(apart)
+    if libc.prctl(4, 0, 0, 0, 0): os._exit(1)
+    tell()
+signal.signal(signal.SIGUSR1, change)
+ready()
+`
+
+// raisedCopies makes copies of cat in the user's home directory: "raised" gets a capability when it
+// is executed, "setuid" becomes root.
+func (u *user) raisedCopies() {
+	u.t.Helper()
+	cat, err := exec.LookPath("cat")
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	text, err := os.ReadFile(cat)
+	if err != nil {
+		u.t.Fatal(err)
+	}
+	chown := make([]byte, 20) // CAP_CHOWN, permitted and effective, in the kernel's form of version 2
+	binary.LittleEndian.PutUint32(chown, 0x2000001)
+	binary.LittleEndian.PutUint32(chown[4:], 1<<unix.CAP_CHOWN)
+	for name, mode := range map[string]os.FileMode{"raised": 0o755, "setuid": 0o755 | os.ModeSetuid} {
+		if err := errors.Join(os.WriteFile(u.file(name), text, 0o755), os.Chmod(u.file(name), mode)); err != nil {
+			u.t.Fatal(err)
+		}
+	}
+	if err := unix.Setxattr(u.file("raised"), "security.capability", chown, 0); err != nil {
+		u.t.Fatal(err)
+	}
+}
+
+// TestAdmittedAgain: a program changes all that its inspection has looked at. The frozen tree is
+// refused for each of the changes, before anything of it is read.
+func TestAdmittedAgain(t *testing.T) {
+	b := bob(t)
+	b.raisedCopies()
+	outside, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer outside.Close()
+	_, port, err := net.SplitHostPort(outside.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, proceed := startHeld(t)
+	program := b.programIn(d, "changes", "", admittedAgain, port)
+	image := b.file("image")
+	dump := b.cli(d, "--dump", "--dir", image, "--pid", pid(program))
+	said := refusedLate(t, d, dump, proceed, func() {
+		signalTo(t, program)
+		waitFor(t, "the program has changed", func() bool { return exists(b.file("changes/alive")) })
+	})
+	if !strings.Contains(said, "cannot be saved: ") {
+		t.Errorf("the refusal is %q", said)
+	}
+	// So long an answer is cut, but not in the log.
+	for _, says := range []string{
+		"is a TCP connection", "is not dumpable", "its program is a memfd", "has privileges that its user does not have",
+		"runs as another user or in other groups", "has a user namespace of its own",
+	} {
+		d.LogContains(says)
+	}
+	if exists(image) {
+		t.Error("the refused checkpoint left a directory")
+	}
+	if err := program.Process.Signal(syscall.Signal(0)); err != nil {
+		t.Errorf("the program does not run: %v", err)
 	}
 }

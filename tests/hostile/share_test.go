@@ -39,7 +39,7 @@ def ready():
 `
 
 // programIn starts a program of the user in a directory of its own, and waits until it is ready.
-func (u *user) programIn(d *harness.Daemon, name, policy, text string) *exec.Cmd {
+func (u *user) programIn(d *harness.Daemon, name, policy, text string, arguments ...string) *exec.Cmd {
 	u.t.Helper()
 	dir := u.file(name)
 	for _, err := range []error{
@@ -50,7 +50,7 @@ func (u *user) programIn(d *harness.Daemon, name, policy, text string) *exec.Cmd
 			u.t.Fatal(err)
 		}
 	}
-	command := u.python(d, text)
+	command := u.python(d, text, arguments...)
 	command.Dir = dir
 	background(u.t, command)
 	waitFor(u.t, "the program is ready", func() bool { return exists(filepath.Join(dir, "ready")) })
@@ -313,6 +313,38 @@ func TestAccess(t *testing.T) {
 	if text, err := run(t, b.python(d, onGPU)); err == nil || !strings.Contains(text, "access.groups") {
 		t.Errorf("bob's program: %v: %q, want access.groups in it", err, text)
 	}
+}
+
+// TestAccessMode: with mode 0660, only members of the first of the groups can connect at all. The
+// mode and the group change with the configuration.
+func TestAccessMode(t *testing.T) {
+	a, b := alice(t), bob(t)
+	settings := filepath.Join(t.TempDir(), "phosd.toml")
+	write := func(first *user) {
+		t.Helper()
+		text := fmt.Sprintf("[access]\nmode = \"0660\"\ngroups = [\"%d\"]\n", first.uid+10)
+		if err := os.WriteFile(settings, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(a)
+	d := start(t, "--config="+settings)
+	check := func(in, out *user) {
+		t.Helper()
+		in.mustCLI(d, "--status")
+		out.mustFail(d, []string{"--status"}, d.Socket, "permission denied", "access.groups")
+		text, err := run(t, out.python(d, onGPU))
+		if want := "no permission to use the daemon's socket"; err == nil || !strings.Contains(text, want) {
+			t.Errorf("the other user's program: %v: %q, want %q", err, text, want)
+		}
+	}
+	check(a, b)
+	write(b)
+	if err := syscall.Kill(d.PID(), syscall.SIGHUP); err != nil {
+		t.Fatal(err)
+	}
+	waitFor(t, "the configuration is in effect", func() bool { _, err := run(t, b.cli(d, "--status")); return err == nil })
+	check(b, a)
 }
 
 // TestDeviceShare: the programs of one user together get the user's share of a GPU's memory, and
