@@ -147,7 +147,7 @@ func TestDumpFails(t *testing.T) {
 		{"refused", "not permitted: pid 7 is another user's", func(checkpointStream) error {
 			return fmt.Errorf("%w: pid 7 is another user's", api.ErrNotPermitted)
 		}},
-		{"interrupted", "cancelled: pid 7 keeps running", func(stream checkpointStream) error {
+		{"interrupted", cancelText + "\npos_cli --dump: cancelled: pid 7 keeps running", func(stream checkpointStream) error {
 			if err := interrupt(syscall.SIGINT); err != nil {
 				return err
 			}

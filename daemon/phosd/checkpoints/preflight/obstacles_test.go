@@ -187,6 +187,25 @@ func TestObstacles(t *testing.T) {
 	}
 }
 
+// TestRemedyOfTakenPID: the process that has a pid is to be ended, but not if it is phosd's own:
+// the program of a worker would lose its GPU.
+func TestRemedyOfTakenPID(t *testing.T) {
+	sleeper := exec.Command("sleep", "1000")
+	if err := sleeper.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = sleeper.Process.Kill(); _ = sleeper.Wait() })
+	for pid, ends := range map[int]bool{os.Getpid(): false, sleeper.Process.Pid: true} {
+		m := saved(t)
+		m.Processes[1].PID = pid
+		found := machine().Obstacles(t.Context(), m, false, nil, nil)
+		if len(found) != 1 || strings.Contains(found[0].Remedy, "end that process") != ends ||
+			!strings.Contains(found[0].Remedy, "--new-pids") {
+			t.Errorf("found %v, want one with --new-pids; to end the process: %v", found, ends)
+		}
+	}
+}
+
 // TestAllAtOnce: everything that stands against it is named, and not only the first thing.
 func TestAllAtOnce(t *testing.T) {
 	here, m := machine(), saved(t)
