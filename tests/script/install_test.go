@@ -148,3 +148,27 @@ func stopped(t *testing.T, prefix, run, program string, prepare func(command ...
 		t.Errorf("phosd still runs: %s", said)
 	}
 }
+
+// TestUninstallSays: an uninstallation removes the source of packages that an installation has
+// added, and says that and what stays.
+func TestUninstallSays(t *testing.T) {
+	added := filepath.Join(t.TempDir(), "phos-backports.list")
+	if err := os.WriteFile(added, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	shell := exec.Command("bash", "-euc",
+		`for part in lib go verbs; do . scripts/$part.sh; done; BACKPORTS=$0; forget_backports; tell_what_stays`, added)
+	shell.Dir = harness.Path()
+	said, err := shell.CombinedOutput()
+	if err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+	for _, want := range []string{"removed " + added, "the Go from there stays", "images of programs", "/var/lib/phos"} {
+		if !strings.Contains(string(said), want) {
+			t.Errorf("said %q, want %q in it", said, want)
+		}
+	}
+	if _, err := os.Stat(added); !os.IsNotExist(err) {
+		t.Errorf("the source of packages is still there: %v", err)
+	}
+}
