@@ -16,12 +16,18 @@ import (
 // is being written.
 type output struct {
 	lines *linelog.Writer
-	pipes []*os.File
+	pipes []outputPipe
 	all   sync.WaitGroup
 
 	mu sync.Mutex // guards buffer: one for all pipes, of which most are idle
 	// buffer is as large as a pipe.
 	buffer []byte
+}
+
+// outputPipe is this process's end of a pipe, with where in the log it belongs.
+type outputPipe struct {
+	*os.File
+	to *linelog.Source
 }
 
 const pipeBytes = 64 << 10
@@ -40,9 +46,9 @@ func (o *output) open(process int, uid uint32) (theirs [2]int, err error) {
 		if err != nil {
 			return theirs, err
 		}
-		o.pipes = append(o.pipes, ours)
-		source := o.lines.Source(process, stream)
-		o.all.Go(func() { o.copy(ours, source) })
+		pipe := outputPipe{ours, o.lines.Source(process, stream)}
+		o.pipes = append(o.pipes, pipe)
+		o.all.Go(func() { o.copy(pipe) })
 	}
 	return theirs, nil
 }
@@ -63,11 +69,11 @@ func newPipe(name string, uid uint32) (ours *os.File, theirs int, err error) {
 }
 
 // copy reads a pipe until all its writers have closed it.
-func (o *output) copy(pipe *os.File, to *linelog.Source) {
+func (o *output) copy(pipe outputPipe) {
 	raw, err := pipe.SyscallConn()
 	for ended := false; err == nil && !ended; {
 		err = raw.Read(func(fd uintptr) (done bool) {
-			done, ended = o.read(int(fd), to)
+			done, ended = o.read(int(fd), pipe.to)
 			return done
 		})
 	}
@@ -100,7 +106,8 @@ func readNow(fd int, buffer []byte) (n int, done, ended bool) {
 }
 
 // drain waits until all pipes are read to their ends, for a limited time: a process outside may
-// have been given one.
+// have been given one. What the attempt's own processes have printed is in the pipes then, and is
+// read in any case, also where this process stood still for that time.
 func (o *output) drain(most time.Duration) {
 	done := make(chan struct{})
 	go func() {
@@ -114,6 +121,23 @@ func (o *output) drain(most time.Duration) {
 	case <-timer.C:
 	}
 	for _, pipe := range o.pipes {
+		o.readLeft(pipe)
 		_ = pipe.Close()
 	}
+}
+
+// readLeft reads what is in a pipe now, and waits for nothing more.
+func (o *output) readLeft(pipe outputPipe) {
+	raw, err := pipe.SyscallConn()
+	if err != nil {
+		return
+	}
+	_ = raw.Control(func(fd uintptr) { // after the end there is nothing left
+		full, _ := unix.FcntlInt(fd, unix.F_GETPIPE_SZ, 0) // its user may have made it larger
+		for left := full; left >= 0; left -= pipeBytes {
+			if done, ended := o.read(int(fd), pipe.to); !done || ended {
+				return
+			}
+		}
+	})
 }
