@@ -24,12 +24,17 @@ func TestHungDisk(t *testing.T) {
 			disk := faulty.Mount(t)
 			f.root = disk.Path
 			if fenced {
-				f.spec.Deadline = boottime.Now() + f.timeToStart()
-			}
-			f.start()
-			f.started()
-			disk.Hang(faulty.Write, 1)
-			if !fenced {
+				f.startToBeFenced(func() (inTime bool) {
+					disk.Hang(faulty.Write, 1)
+					if inTime = boottime.Now() < f.spec.Deadline; !inTime {
+						disk.Continue()
+					}
+					return inTime
+				})
+			} else {
+				f.start()
+				f.started()
+				disk.Hang(faulty.Write, 1)
 				if err := f.Kill(f.patient()); err != nil {
 					t.Fatal(err)
 				}

@@ -51,34 +51,49 @@ func TestCompleted(t *testing.T) {
 	}
 }
 
-// TestFailure: when one process fails the others are asked to end, and what ignores that is killed
-// when the grace is over.
+// TestFailure: when one process fails the others are asked to end.
 func TestFailure(t *testing.T) {
 	f := newFixture(
 		t,
 		"echo ready; while :; do sleep 1; done",
-		"trap '' TERM; echo ready; while :; do sleep 1; done",
 		"trap 'echo asked; exit 7' TERM; echo ready; while :; do sleep 0.01; done",
 		"read line < $HERE/go; exit 3",
 	)
-	if err := unix.Mkfifo(filepath.Join(f.root, "go"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	f.spec.Grace = 300 * time.Millisecond
-	f.start()
-	for _, line := range []string{"0 out ready", "1 out ready", "2 out ready"} {
-		f.says(line)
-	}
-	if err := os.WriteFile(filepath.Join(f.root, "go"), []byte("x\n"), 0); err != nil {
-		t.Fatal(err)
-	}
-	status := f.end()
-	f.expect(status, Failed, terminated+", stopped", killed+", stopped", "ended with status 7, stopped", "ended with status 3")
-	if want := "process 3 ended with status 3"; status.Detail != want {
-		t.Errorf("detail %q, want %q", status.Detail, want)
-	}
-	if !slices.Contains(f.printed(), "2 out asked") {
+	f.fail()
+	f.expect(f.end(), Failed, terminated+", stopped", "ended with status 7, stopped", "ended with status 3")
+	if !slices.Contains(f.printed(), "1 out asked") {
 		t.Errorf("printed %q", f.printed())
+	}
+}
+
+// TestFailureIgnored: what ignores that it is asked is killed when the grace is over.
+func TestFailureIgnored(t *testing.T) {
+	f := newFixture(
+		t,
+		"trap '' TERM; echo ready; while :; do sleep 1; done",
+		"trap '' TERM; echo ready; while :; do sleep 1; done",
+		"read line < $HERE/go; exit 3",
+	)
+	f.spec.Grace = 300 * time.Millisecond
+	f.fail()
+	f.expect(f.end(), Failed, killed+", stopped", killed+", stopped", "ended with status 3")
+}
+
+// fail starts two processes and a third one, which fails once they are ready.
+func (f *fixture) fail() {
+	f.Helper()
+	if err := unix.Mkfifo(filepath.Join(f.root, "go"), 0o600); err != nil {
+		f.Fatal(err)
+	}
+	f.start()
+	f.says("0 out ready")
+	f.says("1 out ready")
+	if err := os.WriteFile(filepath.Join(f.root, "go"), []byte("x\n"), 0); err != nil {
+		f.Fatal(err)
+	}
+	status, err := f.Wait(f.patient())
+	if want := "process 2 ended with status 3"; err != nil || status.Detail != want {
+		f.Errorf("detail %q, want %q, %v", status.Detail, want, err)
 	}
 }
 

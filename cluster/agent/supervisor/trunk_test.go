@@ -58,7 +58,8 @@ func withTrunk(t *testing.T) {
 func TestTrunk(t *testing.T) {
 	withTrunk(t)
 	for name, test := range map[string]func(*testing.T){
-		"Completed": TestCompleted, "Failure": TestFailure, "Stop": TestStop, "StopContinues": TestStopContinues,
+		"Completed": TestCompleted, "Failure": TestFailure, "FailureIgnored": TestFailureIgnored,
+		"Stop": TestStop, "StopContinues": TestStopContinues,
 		"Kill": TestKill, "KillWhileStopping": TestKillWhileStopping, "Signal": TestSignal,
 		"NothingLeft": TestNothingLeft, "Frozen": TestFrozen, "OutOfMemory": TestOutOfMemory, "User": TestUser,
 		"Inheritance": TestInheritance, "Exec": TestExec, "ExecOrphaned": TestExecOrphaned,
