@@ -12,9 +12,6 @@ import (
 
 // source returns the directory of the machine that the host sees as one that a reboot keeps.
 func (h *Host) source(directory string) string {
-	if directory == settings {
-		return filepath.Join(h.fleet.memory(), h.Name)
-	}
 	return filepath.Join(h.fleet.base, h.Name, directory)
 }
 
@@ -76,7 +73,7 @@ func (h *Host) smallDisk(directory string) string {
 func (h *Host) makeSmallDisks() error {
 	for directory, bytes := range h.fleet.small {
 		at := h.smallDisk(directory)
-		if err := errors.Join(unmountBelow(filepath.Dir(at)), os.MkdirAll(at, 0o755)); err != nil {
+		if err := errors.Join(unmountFrom(filepath.Dir(at)), os.MkdirAll(at, 0o755)); err != nil {
 			return err
 		}
 		if err := mount("tmpfs", at, "tmpfs", fmt.Sprintf("mode=755,size=%d", bytes)); err != nil {

@@ -3,8 +3,8 @@
 //
 //   - an address of 198.18.0.0/15, a name, and all names in /etc/hosts;
 //   - disks of its own that a test can fill, if it asks for them (Options.SmallDisks);
-//   - private /run, /tmp and /dev/shm in memory, and /etc, /var/lib and /var/log on a disk that
-//     outlives a reboot; /mnt is one directory that all hosts of a test share, as by NFS;
+//   - private /run, /tmp and /dev/shm that a reboot empties, and /etc, /var/lib and /var/log that
+//     it keeps, all in memory; /mnt is one directory that all hosts of a test share, as by NFS;
 //   - cgroups of its own at the top of what it sees: of version 2, and of the controllers cpu,
 //     memory and pids where those have version 1;
 //   - a boot id, and pids that differ from those of other hosts, so that an image of one can be

@@ -113,14 +113,22 @@ func newFleet(t testing.TB, options Options) (*fleet, error) {
 		f.programs = harness.Bin()
 	}
 	f.name = fmt.Sprintf("%s.%d", cgroup.Name(kind, self), fleets.Add(1))
-	f.base = filepath.Join(onDisk, f.name)
+	f.base = filepath.Join(place, f.name)
 	f.visible = append(options.Visible,
 		harness.Path(), harness.Bin(), f.programs, filepath.Dir(t.TempDir()), os.Getenv("PHOS_COMPILED"))
 	if criu, err := harness.CRIU(); err == nil {
 		f.visible = append(f.visible, filepath.Dir(filepath.Dir(criu)))
 	}
-	for _, dir := range []string{f.base, f.memory(), f.logs(), f.shared()} {
-		if err := os.MkdirAll(dir, 0o755); err != nil {
+	if err := os.Mkdir(f.base, 0o755); err != nil {
+		return nil, err
+	}
+	// The disks of hosts, too, are in memory: on a disk that another test fills, etcd would wait for
+	// seconds, and its leases would end.
+	if err := mount("tmpfs", f.base, "tmpfs", "mode=755"); err != nil {
+		return nil, err
+	}
+	for _, dir := range []string{f.logs(), f.shared()} {
+		if err := os.Mkdir(dir, 0o755); err != nil {
 			return nil, err
 		}
 	}
@@ -128,16 +136,11 @@ func newFleet(t testing.TB, options Options) (*fleet, error) {
 	return f, os.Chmod(f.shared(), os.ModeSticky|0o777)
 }
 
-// Where the directories of fleets are: on a disk, as those of real hosts, or in memory if they have
-// many small files.
-const (
-	onDisk   = "/var/tmp"
-	inMemory = "/dev/shm"
-)
+// place has the directories of fleets.
+const place = "/var/tmp"
 
 func (f *fleet) logs() string   { return filepath.Join(f.base, "logs") }
 func (f *fleet) shared() string { return filepath.Join(f.base, "shared") }
-func (f *fleet) memory() string { return filepath.Join(inMemory, f.name) }
 
 // each does something for all hosts at once.
 func (f *fleet) each(do func(*Host) error) error {
@@ -163,7 +166,7 @@ func (f *fleet) end() {
 	}
 	err := f.each((*Host).kill)
 	f.network.Close()
-	if err := errors.Join(err, f.removeGroups(), unmountBelow(f.base), os.RemoveAll(f.base), os.RemoveAll(f.memory())); err != nil {
+	if err := errors.Join(err, f.removeGroups(), unmountFrom(f.base), os.RemoveAll(f.base)); err != nil {
 		f.t.Errorf("remove the hosts: %v", err)
 	}
 }

@@ -368,7 +368,7 @@ func leftOf(t *testing.T, name string) (found []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, parent := range append(parents, onDisk, inMemory) {
+	for _, parent := range append(parents, place) {
 		if path := filepath.Join(parent, name); exists(path) {
 			found = append(found, path)
 		}

@@ -5,6 +5,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 
@@ -27,24 +28,22 @@ func sweep() error {
 			failed = errors.Join(failed, sweepGroups(each.Point))
 		}
 	}
-	for _, directory := range []string{onDisk, inMemory} {
-		entries, err := os.ReadDir(directory)
-		failed = errors.Join(failed, err)
-		for _, each := range entries {
-			if orphaned(each.Name()) {
-				path := filepath.Join(directory, each.Name())
-				failed = errors.Join(failed, unmountBelow(path), os.RemoveAll(path))
-			}
+	entries, err := os.ReadDir(place)
+	failed = errors.Join(failed, err)
+	for _, each := range entries {
+		if orphaned(each.Name()) {
+			path := filepath.Join(place, each.Name())
+			failed = errors.Join(failed, unmountFrom(path), os.RemoveAll(path))
 		}
 	}
 	return failed
 }
 
-// unmountBelow unmounts the small disks in the directory of a fleet.
-func unmountBelow(directory string) error {
+// unmountFrom unmounts what is mounted at a directory and below it, the innermost first.
+func unmountFrom(directory string) error {
 	mounts, err := readMounts()
-	for _, each := range mounts {
-		if strings.HasPrefix(each.Point, directory+"/") {
+	for _, each := range slices.Backward(mounts) {
+		if strings.HasPrefix(each.Point+"/", directory+"/") {
 			err = errors.Join(err, unix.Unmount(each.Point, unix.MNT_DETACH))
 		}
 	}
