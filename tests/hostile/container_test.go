@@ -82,14 +82,21 @@ func TestRootOfContainer(t *testing.T) {
 	}
 }
 
-// givePID makes the next process of a user get a pid, which is free.
+// givePID makes the next process of a user get a pid, which is free. The process only waits.
 func (u *user) givePID(pid int) *exec.Cmd {
+	u.t.Helper()
+	return u.givePIDTo(pid, func() *exec.Cmd { return u.as(exec.Command("sleep", "100000")) })
+}
+
+// givePIDTo makes a command run with a pid, which is free. Commands that get another one are killed
+// at once.
+func (u *user) givePIDTo(pid int, prepare func() *exec.Cmd) *exec.Cmd {
 	u.t.Helper()
 	for range 1000 {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
 			u.t.Skipf("the kernel gives no chosen pid: %v", err)
 		}
-		command := u.as(exec.Command("sleep", "100000"))
+		command := prepare()
 		if err := command.Start(); err != nil {
 			u.t.Fatal(err)
 		}
@@ -128,4 +135,31 @@ func TestRecycledCaller(t *testing.T) {
 	if text := strings.Join(said.all(), ""); !strings.Contains(text, "status:") || strings.Contains(text, "<nil>") {
 		t.Errorf("on the connection of a recycled pid: %q, want an error", text)
 	}
+}
+
+// TestRecycledHello: bob connects and ends, and a program of alice's on a GPU gets the pid, all
+// within the time that a connection may be silent. On bob's connection, which a child process still
+// has, a hello gets no session, and alice's program is not taken for one that called exec.
+func TestRecycledHello(t *testing.T) {
+	a, b, d := alice(t), bob(t), start(t)
+	attack := b.intruder(d, "connect-hello", b.file("go"))
+	said := &lines{}
+	attack.Stdout = said
+	left := background(t, attack).Process.Pid
+	waitFor(t, "the caller has ended", func() bool { _, err := proc.Of(left); return err != nil })
+	victim := a.givePIDTo(left, func() *exec.Cmd {
+		return a.python(d, tells+"signal.signal(signal.SIGUSR1, lambda *_: (allocate(4096), tell()))\nready()")
+	})
+	waitFor(t, "alice's program is ready", func() bool { return exists(a.file("ready")) })
+	before := d.Status().GetPrograms()
+	b.write("go")
+	waitFor(t, "the hello is answered", func() bool { return len(said.all()) > 0 })
+	if text := strings.Join(said.all(), ""); strings.Contains(text, "welcome") {
+		t.Errorf("on the connection of a recycled pid: %q, want no session", text)
+	}
+	if now := d.Status().GetPrograms(); len(before) != 1 || len(now) != 1 || now[0].GetSession() != before[0].GetSession() {
+		t.Errorf("programs: %v, before %v; want alice's, in the same session", now, before)
+	}
+	signalTo(t, victim)
+	waitFor(t, "alice's program uses its GPU", func() bool { return exists(a.file("alive")) })
 }

@@ -19,6 +19,8 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/hijack/abi"
+	"github.com/phos-gpu/phos/hijack/wire"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -34,6 +36,8 @@ var acts = map[string]func(arguments []string) error{
 	"outlive-caller":   outliveCaller,
 	"ask-leave":        askAndLeave,
 	"connect-wait":     connectAndWait,
+	"connect-hello":    connectAndHello,
+	"hello":            hello,
 	"restore-leave":    restoreAndLeave,
 	"restore-desert":   restoreAndDesert,
 	"restore-deserted": restoreDeserted,
@@ -131,7 +135,7 @@ func connectAndLeave([]string) error {
 	if err != nil {
 		return err
 	}
-	return leaveTo(file)
+	return leaveTo("use-connection", file)
 }
 
 // connectAndWait is connectAndLeave, and the child waits for a file GO.
@@ -140,7 +144,40 @@ func connectAndWait(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return leaveTo(file, arguments[0])
+	return leaveTo("use-connection", file, arguments[0])
+}
+
+// connectAndHello is connectAndWait, and the child says hello, as a program does.
+func connectAndHello(arguments []string) error {
+	file, err := connect()
+	if err != nil {
+		return err
+	}
+	return leaveTo("hello", file, arguments[0])
+}
+
+// hello says hello on a connection of the parent PID that has ended, once the file GO exists.
+func hello(arguments []string) error {
+	await(func() bool { return strconv.Itoa(os.Getppid()) != arguments[0] })
+	await(func() bool { return exists(arguments[1]) })
+	conn, err := net.FileConn(os.NewFile(3, "connection"))
+	if err != nil {
+		return err
+	}
+	message, reply := wire.Hello{Version: wire.Version}, make([]byte, wire.WelcomeBytes)
+	if _, err = conn.Write(message.Append(nil)); err == nil {
+		_, err = io.ReadFull(conn, reply)
+	}
+	var welcome wire.Welcome
+	if err == nil {
+		_, err = welcome.Decode(reply)
+	}
+	if err == nil && welcome.Status == abi.Success {
+		fmt.Println("welcome to session", welcome.Session)
+		return nil
+	}
+	fmt.Println("refused:", err, welcome.Message)
+	return nil
 }
 
 // restoreAndLeave hands off the image DIR, and leaves the restore to a child.
@@ -157,7 +194,7 @@ func restoreAndLeave(arguments []string) error {
 	if err != nil {
 		return err
 	}
-	return leaveTo(file, "", hex.EncodeToString(token))
+	return leaveTo("use-connection", file, "", hex.EncodeToString(token))
 }
 
 // connect returns a connection to phosd.
@@ -169,10 +206,10 @@ func connect() (*os.File, error) {
 	return conn.(*net.UnixConn).File()
 }
 
-// leaveTo starts a child that uses a connection once this process has ended.
-func leaveTo(connection *os.File, arguments ...string) error {
+// leaveTo starts a child that acts on a connection once this process has ended.
+func leaveTo(act string, connection *os.File, arguments ...string) error {
 	child := exec.Command("/proc/self/exe", append([]string{strconv.Itoa(os.Getpid())}, arguments...)...)
-	child.Env = append(os.Environ(), intruderVariable+"=use-connection")
+	child.Env = append(os.Environ(), intruderVariable+"="+act)
 	child.ExtraFiles, child.Stdout = []*os.File{connection}, os.Stdout
 	child.SysProcAttr = &syscall.SysProcAttr{Setsid: true} // else this process's pid would stay in use
 	return child.Start()

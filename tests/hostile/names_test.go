@@ -126,6 +126,9 @@ func TestGivenDeviceKeepsOwner(t *testing.T) {
 	}
 	before := owner(t, path)
 	text, _ := run(t, a.intruder(d, "restore-with", image, path, "1"))
+	if want := "file is of another kind"; !strings.Contains(text, want) { // the file says so, not the request
+		t.Errorf("a terminal for a pipe: %q, want %q in it", text, want)
+	}
 	if after := owner(t, path); after != before {
 		t.Errorf("root's terminal belongs to %s, before to %s: %s", after, before, text)
 	}
