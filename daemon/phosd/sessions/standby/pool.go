@@ -63,7 +63,9 @@ func New(options Options) *Pool {
 func (p *Pool) fill() {
 	for {
 		for p.tooFew() {
-			if err := p.add(); err != nil {
+			if p.takeBackoff() {
+				p.sleep()
+			} else if err := p.add(); err != nil {
 				p.options.Log.Warn("standby worker not started", "error", err)
 				p.sleep()
 			}
@@ -72,9 +74,6 @@ func (p *Pool) fill() {
 		case <-p.life.Done():
 			return
 		case <-p.low:
-		}
-		if p.takeBackoff() {
-			p.sleep()
 		}
 	}
 }
@@ -133,20 +132,18 @@ func (p *Pool) add() error {
 // watch releases a standby worker that exits by itself. When a worker is taken, its handle is
 // closed, which ends watch.
 func (p *Pool) watch(w *Worker, handle *proc.Handle) {
-	if handle.Wait() != nil || !p.remove(w) {
+	if handle.Wait() != nil || !p.lose(w) {
 		return
 	}
 	w.End()
 	p.options.Release(w.Slot)
 	p.options.Log.Info("standby worker exited", "worker", w.PID())
-	p.mu.Lock()
-	p.backoff = true
-	p.mu.Unlock()
 	p.signal()
 }
 
-// remove takes a worker out of the pool, and reports whether it was there.
-func (p *Pool) remove(w *Worker) bool {
+// lose takes a worker that has exited out of the pool, and reports whether it was there. From the
+// time at which the pool has too few, the next one waits.
+func (p *Pool) lose(w *Worker) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	at := slices.Index(p.ready, w)
@@ -154,6 +151,7 @@ func (p *Pool) remove(w *Worker) bool {
 		return false
 	}
 	p.ready = slices.Delete(p.ready, at, at+1)
+	p.backoff = true
 	return true
 }
 

@@ -177,3 +177,28 @@ func TestExit(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// TestBackoff checks that the next worker has to wait as soon as the pool lacks one that has exited.
+func TestBackoff(t *testing.T) {
+	p, accounts := newPool(t, 0) // which starts none by itself
+	waits := make(chan bool, 1)
+	p.options.Release = func(slot int) {
+		accounts.release(slot)
+		waits <- p.takeBackoff()
+	}
+	if err := p.add(); err != nil {
+		t.Fatal(err)
+	}
+	p.mu.Lock()
+	process := p.ready[0].command.Process
+	p.mu.Unlock()
+	if err := process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	if !<-waits {
+		t.Error("the next worker would be started at once")
+	}
+	if err := p.Close(); err != nil {
+		t.Error(err)
+	}
+}
