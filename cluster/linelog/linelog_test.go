@@ -56,29 +56,31 @@ func same(t *testing.T, got []string, want ...string) {
 }
 
 func TestLines(t *testing.T) {
-	w, dir := create(t, Limits{LineBytes: 64})
-	long := strings.Repeat("x", 64)
-	out, err := w.Source(0, Out), w.Source(3, Err)
-	out.Write([]byte("one\ntw"))
-	err.Write([]byte("\xff\x00\r\n\n"))
-	out.Write([]byte("o\n"))
-	out.Write([]byte(long + "y\n" + long + "\nlast"))
-	r := Open(dir, Position{})
-	defer r.Close()
-	same(t, all(t, r), "0 out one", "3 err \xff\x00\r", "3 err ", "0 out two",
-		"0 out+ "+long, "0 out y", "0 out "+long)
-	if r.Ended() {
-		t.Error("ended while it is written")
-	}
-	if err := w.Close(); err != nil {
-		t.Fatal(err)
-	}
-	same(t, all(t, r), "0 out+ last")
-	if !r.Ended() {
-		t.Error("not ended")
-	}
-	out.Write([]byte("too late\n"))
-	same(t, all(t, r))
+	synctest.Test(t, func(t *testing.T) { // no line waits so long that its beginning is written
+		w, dir := create(t, Limits{LineBytes: 64})
+		long := strings.Repeat("x", 64)
+		out, err := w.Source(0, Out), w.Source(3, Err)
+		out.Write([]byte("one\ntw"))
+		err.Write([]byte("\xff\x00\r\n\n"))
+		out.Write([]byte("o\n"))
+		out.Write([]byte(long + "y\n" + long + "\nlast"))
+		r := Open(dir, Position{})
+		defer r.Close()
+		same(t, all(t, r), "0 out one", "3 err \xff\x00\r", "3 err ", "0 out two",
+			"0 out+ "+long, "0 out y", "0 out "+long)
+		if r.Ended() {
+			t.Error("ended while it is written")
+		}
+		if err := w.Close(); err != nil {
+			t.Fatal(err)
+		}
+		same(t, all(t, r), "0 out+ last")
+		if !r.Ended() {
+			t.Error("not ended")
+		}
+		out.Write([]byte("too late\n"))
+		same(t, all(t, r))
+	})
 }
 
 // TestPartial: the beginning of a line is there before its end.

@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 func create(t *testing.T, limits Limits) *Group {
 	t.Helper()
 	harness.Need(t, "root", harness.Root())
-	g, err := Create(filepath.Join(parent, t.Name()), limits)
+	g, err := Create(filepath.Join(parent, strings.ReplaceAll(t.Name(), "/", "-")), limits)
 	if err != nil {
 		harness.Need(t, "cgroups", err)
 	}
