@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // chaos is a cluster to which random things happen.
@@ -24,7 +25,7 @@ type chaos struct {
 func TestChaos(t *testing.T) {
 	for seed := range uint64(3) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
-			c := &chaos{world: newWorld(t), random: rand.New(rand.NewPCG(seed, 7)), cut: map[*fakeAgent]bool{}}
+			c := &chaos{world: newHastyWorld(t), random: rand.New(rand.NewPCG(seed, 7)), cut: map[*fakeAgent]bool{}}
 			for _, name := range []string{"a", "b", "c"} {
 				c.agents = append(c.agents, c.join(name, 2))
 			}
@@ -35,6 +36,16 @@ func TestChaos(t *testing.T) {
 			c.settle()
 		})
 	}
+}
+
+// newHastyWorld returns a cluster whose nodes are soon given up.
+func newHastyWorld(t *testing.T) *world {
+	t.Helper()
+	w := newWorld(t)
+	w.depose()
+	w.config.Times = Times{Lease: time.Second, FenceAfter: 2 * time.Second, Margin: 100 * time.Millisecond, Grace: time.Second}
+	w.lead()
+	return w
 }
 
 // step lets one thing happen.
@@ -172,7 +183,7 @@ func (c *chaos) settle() {
 	for _, a := range c.agents {
 		c.heal(a)
 	}
-	deadline := time.Now().Add(60 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for _, id := range c.ids {
 		for {
 			var phase launch.Phase
@@ -211,7 +222,7 @@ func (c *chaos) settle() {
 // awaitNothing waits until an agent has nothing left of any attempt.
 func (a *fakeAgent) awaitNothing() {
 	a.w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		a.mu.Lock()
 		left := len(a.runs)

@@ -3,6 +3,7 @@ package control
 import (
 	"slices"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -82,6 +83,18 @@ func TestNodeGone(t *testing.T) {
 	a.awaitRunning(1)
 	b := w.join("b", 1)
 	a.detach()
+	silent := func(beyond time.Duration) {
+		w.turn(func(l *Leader) {
+			l.nodes["a"].renewed = l.clock.Boot() - l.settings.Times.FenceAfter - l.settings.Times.Margin - beyond
+			l.lookAtTheClock()
+		})
+	}
+	silent(-30 * time.Second)
+	w.decided()
+	if got := w.await(id, launch.Running); got.State.Replicas[0].Attempt != 1 {
+		t.Errorf("it has started elsewhere too early: %+v", got.State.Replicas[0])
+	}
+	silent(time.Second)
 	b.awaitRunning(1)
 	got := w.await(id, launch.Running)
 	if r := got.State.Replicas[0]; r.Node != "b" || r.Attempt != 2 {

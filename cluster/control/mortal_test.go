@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/store"
+	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
@@ -100,7 +101,7 @@ func (w *world) course(agents []*fakeAgent, write int, after bool) (died bool) {
 	w.replace(agents, m)
 	m.arm(write)
 	request := fmt.Sprintf("course %d %v", write, after)
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		select {
 		case <-m.died:

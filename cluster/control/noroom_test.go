@@ -3,7 +3,6 @@ package control
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control/session"
@@ -40,9 +39,6 @@ func TestRoomOfNewNode(t *testing.T) {
 	for name, gpus := range map[string]int{"GPUs": 2, "places": 0} {
 		t.Run(name, func(t *testing.T) {
 			w := newWorld(t)
-			w.depose()
-			w.config.Times.Lease, w.config.Times.FenceAfter = time.Hour, 2*time.Hour // no agent renews it
-			w.lead()
 			spec := simple(1, gpus)
 			spec.Queue = launch.Refuse
 			checked, err := spec.Check()

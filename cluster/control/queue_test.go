@@ -7,6 +7,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestForget: nothing is left of a launch that ended long ago.
@@ -84,11 +85,8 @@ func TestGrownNode(t *testing.T) {
 // awaitTurn makes turns until one of them finds what it looks for.
 func (w *world) awaitTurn(found func(*Leader) bool) {
 	w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
-	for done := false; !done; time.Sleep(time.Millisecond) {
+	harness.Eventually(w.T, "a turn finds it", func() (done bool) {
 		w.turn(func(l *Leader) { done = found(l) })
-		if !done && time.Now().After(deadline) {
-			w.Fatal("it is not found")
-		}
-	}
+		return done
+	})
 }

@@ -22,6 +22,7 @@ import (
 	"github.com/phos-gpu/phos/scheduler/backfill"
 	"github.com/phos-gpu/phos/scheduler/order"
 	"github.com/phos-gpu/phos/scheduler/place"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // world is a cluster in this process: a real etcd, a controller that leads, and agents that pretend
@@ -37,13 +38,14 @@ type world struct {
 	next *mirror.Mirror
 }
 
-// newWorld returns a cluster without nodes, whose controller leads.
+// newWorld returns a cluster without nodes, whose controller leads. No lease of a node ends by
+// itself, however long the machine stands still.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	objects := servertest.Store(t)
 	w := &world{T: t, objects: objects, config: Settings{
 		Policies: testPolicies, Placement: "best-fit", Decisions: filepath.Join(t.TempDir(), "decisions"),
-		Times: Times{Lease: time.Second, FenceAfter: 2 * time.Second, Margin: 100 * time.Millisecond, Grace: time.Second},
+		Times: Times{Lease: time.Hour, FenceAfter: 2 * time.Hour, Margin: time.Minute, Grace: time.Second},
 	}}
 	made := record.Cluster{ID: "c-test", Created: time.Now()}
 	if _, err := objects.Put(t.Context(), store.Write{Key: record.ClusterKey, Value: made.Encode()}); err != nil {
@@ -147,7 +149,7 @@ func (w *world) awaitEvent(id, kind string) *record.Launch {
 // awaitLaunch waits until something is true of a launch.
 func (w *world) awaitLaunch(id, what string, is func(*record.Launch) bool) *record.Launch {
 	w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		var got *record.Launch
 		w.turn(func(l *Leader) {
@@ -382,7 +384,7 @@ func (a *fakeAgent) finish(k string, code int32) {
 // awaitRunning waits until a number of attempts run on a node.
 func (a *fakeAgent) awaitRunning(count int) []string {
 	a.w.Helper()
-	deadline := time.Now().Add(30 * time.Second)
+	deadline := time.Now().Add(harness.Patience)
 	for {
 		if list := a.running(); len(list) == count {
 			return list
