@@ -20,7 +20,8 @@ import (
 // candidateVariable holds the endpoint of a process that leads.
 const candidateVariable = "PHOS_TEST_CANDIDATE"
 
-// candidate is a process that leads, and says so: its epoch, and after its end until when it led.
+// candidate is a process that leads, and says so: its epoch and until when it leads at least, and
+// after its end until when it led.
 type candidate struct {
 	*testing.T
 	command *exec.Cmd
@@ -37,7 +38,7 @@ func runCandidate(endpoint string) {
 	if err != nil {
 		panic(err)
 	}
-	fmt.Println(int64(leads.Epoch()))
+	fmt.Println(int64(leads.Epoch()), int64(leads.Until()))
 	<-leads.Lost()
 	_, err = s.Put(context.Background(), store.Write{Key: "late", Epoch: leads.Epoch()})
 	fmt.Println(int64(leads.Until()), errors.Is(err, store.ErrDeposed))

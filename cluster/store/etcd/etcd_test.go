@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server/servertest"
 	"github.com/phos-gpu/phos/cluster/store/storetest"
+	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
@@ -70,10 +71,12 @@ func TestContract(t *testing.T) {
 	}
 	defer raw.Close()
 	storetest.Run(t, storetest.Subject{
-		Open: func(t *testing.T) func() store.Store {
+		Open: func(t *testing.T) func(time.Duration) store.Store {
 			prefix := fmt.Sprintf("/test/%d", prefixes.Add(1))
-			return func() store.Store {
-				return open(t, etcd.Config{Endpoints: []string{"unix://" + socket}, Prefix: prefix, Lease: shortLease})
+			return func(lease time.Duration) store.Store {
+				return open(t, etcd.Config{
+					Endpoints: []string{"unix://" + socket}, Prefix: prefix, Lease: lease, Timeout: harness.Patience,
+				})
 			}
 		},
 		Compact: func(t *testing.T, _ store.Store, at store.Revision) {

@@ -93,7 +93,7 @@ func TestKilledStore(t *testing.T) {
 	}
 	stop()
 	all.Wait()
-	patient := open(t, etcd.Config{Endpoints: config.Endpoints})
+	patient := open(t, etcd.Config{Endpoints: config.Endpoints, Timeout: harness.Patience})
 	if _, err := patient.Put(t.Context(), store.Write{Key: "end"}); err != nil {
 		t.Fatal(err)
 	}

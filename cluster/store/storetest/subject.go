@@ -10,16 +10,19 @@ import (
 
 // Subject is an implementation to be tested.
 type Subject struct {
-	// Open connects to an empty store. It returns a function that opens one more client of the same
-	// store. All are closed when the test ends.
-	Open func(t *testing.T) (another func() store.Store)
+	// Open returns a function that opens a client of an empty store, and then more clients of the same
+	// one, whose leaderships last for a time. All are closed when the test ends.
+	Open func(t *testing.T) (client func(lease time.Duration) store.Store)
 	// Compact forgets the changes up to a revision, of the store that a client is connected to.
 	Compact func(t *testing.T, s store.Store, at store.Revision)
 	// Cut breaks the connections of all clients once.
 	Cut func(t *testing.T)
-	// Lease is how long a leadership of these clients lasts.
+	// Lease is a short time for which a leadership lasts.
 	Lease time.Duration
 }
+
+// long is a lease that does not end during a test, however long the machine stands still.
+const long = time.Hour
 
 // patience is how long a test waits for what must happen.
 const patience = 2 * time.Minute
@@ -55,7 +58,7 @@ func Run(t *testing.T, subject Subject, all bool) {
 			ctx, cancel := context.WithTimeout(t.Context(), patience)
 			defer cancel()
 			f := &fixture{T: t, Subject: subject, all: all, ctx: ctx}
-			f.another = subject.Open(t)
+			f.client = subject.Open(t)
 			f.store = f.another()
 			test(f)
 		})
@@ -66,11 +69,14 @@ func Run(t *testing.T, subject Subject, all bool) {
 type fixture struct {
 	*testing.T
 	Subject
-	all     bool
-	ctx     context.Context
-	another func() store.Store
-	store   store.Store
+	all    bool
+	ctx    context.Context
+	client func(lease time.Duration) store.Store
+	store  store.Store
 }
+
+// another opens one more client.
+func (f *fixture) another() store.Store { return f.client(long) }
 
 // many returns a number that is smaller in a sample.
 func (f *fixture) many(sample, all int) int {

@@ -148,31 +148,44 @@ func TestDiskFills(t *testing.T) {
 	config := servertest.Config(t)
 	config.DataDir = filepath.Join(disk, "data")
 	process := servertest.Start(t, config)
-	client := open(t, etcd.Config{Endpoints: []string{process.Endpoint()}, Timeout: time.Second})
-	kept, err := client.Put(t.Context(), store.Write{Key: "kept", Value: []byte("1")})
+	patient := open(t, etcd.Config{Endpoints: []string{process.Endpoint()}, Timeout: harness.Patience})
+	kept, err := patient.Put(t.Context(), store.Write{Key: "kept", Value: []byte("1")})
 	if err != nil {
 		t.Fatal(err)
 	}
 	ballast := filepath.Join(disk, "ballast")
 	fillDisk(t, ballast)
-	for n := 0; !errors.Is(err, store.ErrUnavailable); n++ {
-		_, err = client.Put(t.Context(), store.Write{Key: fmt.Sprintf("o/%d", n), Value: filler})
-		if err != nil && !errors.Is(err, store.ErrUnavailable) || n > 10_000 {
-			t.Fatal(err)
-		}
-	}
-	if said := process.Wait(); !strings.Contains(said, server.ErrDiskFull.Error()) {
+	if said := writeUntilEnd(t, process); !strings.Contains(said, server.ErrDiskFull.Error()) {
 		t.Errorf("it has ended without saying why:\n%s", said)
 	}
 	if err := os.Remove(ballast); err != nil {
 		t.Fatal(err)
 	}
 	process.Restart(t)
-	if object, err := client.Get(t.Context(), "kept"); err != nil || object.Revision != kept {
+	if object, err := patient.Get(t.Context(), "kept"); err != nil || object.Revision != kept {
 		t.Errorf("revision %d, %v; want %d", object.Revision, err, kept)
 	}
-	if _, err := client.Put(t.Context(), store.Write{Key: "next"}); err != nil {
+	if _, err := patient.Put(t.Context(), store.Write{Key: "next"}); err != nil {
 		t.Error(err)
+	}
+}
+
+// writeUntilEnd makes objects until etcd ends, and returns what it has said.
+func writeUntilEnd(t *testing.T, process *servertest.Process) (said string) {
+	t.Helper()
+	client := open(t, etcd.Config{Endpoints: []string{process.Endpoint()}, Timeout: time.Second})
+	ended := make(chan string, 1)
+	go func() { ended <- process.Wait() }()
+	for n := 0; ; n++ {
+		select {
+		case said := <-ended:
+			return said
+		default:
+		}
+		_, err := client.Put(t.Context(), store.Write{Key: fmt.Sprintf("o/%d", n), Value: filler})
+		if err != nil && !errors.Is(err, store.ErrUnavailable) || n > 10_000 {
+			t.Fatal(n, err)
+		}
 	}
 }
 

@@ -29,17 +29,17 @@ func takeSnapshot(t *testing.T) (taken saved) {
 	t.Helper()
 	s, _ := inProcess(t, servertest.Config(t))
 	client := open(t, etcd.Config{Endpoints: []string{s.Endpoint()}, Lease: 2 * time.Second})
+	for i := range 20 {
+		write := store.Write{Key: fmt.Sprintf("o/%d", i), Value: filler[:i*100]}
+		if _, err := client.Put(t.Context(), write); err != nil {
+			t.Fatal(err)
+		}
+	}
 	leads, err := client.Campaign(t.Context(), "old")
 	if err != nil {
 		t.Fatal(err)
 	}
 	taken.epoch = leads.Epoch()
-	for i := range 20 {
-		write := store.Write{Key: fmt.Sprintf("o/%d", i), Value: filler[:i*100], Epoch: leads.Epoch()}
-		if _, err := client.Put(t.Context(), write); err != nil {
-			t.Fatal(err)
-		}
-	}
 	taken.objects, taken.at, err = client.List(t.Context(), "")
 	if err != nil {
 		t.Fatal(err)

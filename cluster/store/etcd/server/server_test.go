@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/store/etcd"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server/servertest"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 func TestMain(m *testing.M) { servertest.Main(m) }
@@ -41,7 +43,7 @@ func inProcess(t testing.TB, config server.Config) (*server.Server, *etcd.Store)
 			t.Error(err)
 		}
 	})
-	return s, open(t, etcd.Config{Endpoints: []string{s.Endpoint()}})
+	return s, open(t, etcd.Config{Endpoints: []string{s.Endpoint()}, Lease: time.Hour, Timeout: harness.Patience})
 }
 
 // refused fails the test unless a server does not start, for a reason.

@@ -10,8 +10,10 @@ import (
 	"encoding/pem"
 	"math/big"
 	"net"
+	"net/netip"
 	"os"
 	"path/filepath"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -20,7 +22,10 @@ import (
 
 // Authority signs certificates for members and clients on this machine.
 type Authority struct {
-	dir         string
+	dir string
+	// address is one of this machine that no other test has, and ports counts those in use.
+	address     netip.Addr
+	ports       atomic.Int32
 	certificate *x509.Certificate
 	key         *ecdsa.PrivateKey
 }
@@ -28,15 +33,15 @@ type Authority struct {
 // NewAuthority makes an authority whose files are in a directory of the test.
 func NewAuthority(t testing.TB) *Authority {
 	t.Helper()
-	a := &Authority{dir: Dir(t), key: newKey(t)}
-	template := template("authority")
+	a := &Authority{dir: Dir(t), key: newKey(t), address: loopback()}
+	template := a.template("authority")
 	template.IsCA, template.BasicConstraintsValid, template.KeyUsage = true, true, x509.KeyUsageCertSign
 	a.certificate = a.sign(t, template, template, a.key)
 	a.write(t, "authority.crt", "CERTIFICATE", a.certificate.Raw)
 	return a
 }
 
-// Issue writes a certificate with a common name for 127.0.0.1, and returns its files.
+// Issue writes a certificate with a common name, and returns its files.
 func (a *Authority) Issue(t testing.TB, name string) server.TLS {
 	t.Helper()
 	key := newKey(t)
@@ -44,7 +49,7 @@ func (a *Authority) Issue(t testing.TB, name string) server.TLS {
 	if err != nil {
 		t.Fatal(err)
 	}
-	certificate := a.sign(t, template(name), a.certificate, key)
+	certificate := a.sign(t, a.template(name), a.certificate, key)
 	return server.TLS{
 		Cert: a.write(t, name+".crt", "CERTIFICATE", certificate.Raw),
 		Key:  a.write(t, name+".key", "EC PRIVATE KEY", encoded),
@@ -93,15 +98,15 @@ func (a *Authority) write(t testing.TB, name, kind string, raw []byte) string {
 	return path
 }
 
-// template is what all certificates have in common.
-func template(name string) *x509.Certificate {
+// template is what all certificates have in common. Connections come from 127.0.0.1.
+func (a *Authority) template(name string) *x509.Certificate {
 	return &x509.Certificate{
 		SerialNumber: big.NewInt(time.Now().UnixNano()),
 		Subject:      pkix.Name{CommonName: name},
 		NotBefore:    time.Now().Add(-time.Hour), NotAfter: time.Now().Add(time.Hour),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)},
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), a.address.AsSlice()},
 	}
 }
 

@@ -2,7 +2,8 @@ package servertest
 
 import (
 	"maps"
-	"net"
+	"math/rand/v2"
+	"net/netip"
 	"path/filepath"
 	"slices"
 	"testing"
@@ -16,7 +17,7 @@ func Members(t testing.TB, authority *Authority, names ...string) []server.Confi
 	t.Helper()
 	peers := map[string]string{}
 	for _, name := range names {
-		peers[name] = "https://" + freeAddress(t)
+		peers[name] = "https://" + authority.listenAddress()
 	}
 	tls := authority.Issue(t, "member")
 	tls.Names = []string{"member", "controller"}
@@ -24,19 +25,22 @@ func Members(t testing.TB, authority *Authority, names ...string) []server.Confi
 	for _, name := range slices.Sorted(maps.Keys(peers)) {
 		configs = append(configs, server.Config{
 			Cluster: "three", Name: name, DataDir: filepath.Join(Dir(t), "data"),
-			Members: &server.Members{PeerURLs: peers, ClientURL: "https://" + freeAddress(t), TLS: tls},
+			Members: &server.Members{PeerURLs: peers, ClientURL: "https://" + authority.listenAddress(), TLS: tls},
 		})
 	}
 	return configs
 }
 
-// freeAddress returns an address on which nothing listens now.
-func freeAddress(t testing.TB) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
+// firstPort is below the ports that the kernel gives to connections, of which one could take the
+// port of a member that is about to start.
+const firstPort = 23790
+
+// loopback returns an address of this machine at random, of 16 million.
+func loopback() netip.Addr {
+	return netip.AddrFrom4([4]byte{127, byte(1 + rand.IntN(254)), byte(rand.IntN(256)), byte(1 + rand.IntN(254))})
+}
+
+// listenAddress returns an address on which nothing has listened.
+func (a *Authority) listenAddress() string {
+	return netip.AddrPortFrom(a.address, uint16(firstPort+a.ports.Add(1))).String()
 }

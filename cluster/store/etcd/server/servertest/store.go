@@ -3,13 +3,16 @@ package servertest
 import (
 	"path/filepath"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/cluster/store/etcd"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
-// Store returns a store over a new etcd in this process. Both end with the test.
+// Store returns a store over a new etcd in this process. Both end with the test. No leadership ends
+// by itself, and no request fails, because the machine is slow.
 func Store(t testing.TB) store.Store {
 	t.Helper()
 	config := Config(t)
@@ -18,7 +21,10 @@ func Store(t testing.TB) store.Store {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = running.Close() })
-	objects, err := etcd.Open(etcd.Config{Endpoints: []string{"unix://" + filepath.Join(config.DataDir, server.SocketName)}})
+	objects, err := etcd.Open(etcd.Config{
+		Endpoints: []string{"unix://" + filepath.Join(config.DataDir, server.SocketName)},
+		Lease:     time.Hour, Timeout: harness.Patience,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
