@@ -5,12 +5,16 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -263,6 +267,36 @@ func TestRefusedOwner(t *testing.T) {
 	}
 	if _, err := (&Agent{}).lookUp("root"); !errors.Is(err, ErrRoot) {
 		t.Errorf("root: %v", err)
+	}
+}
+
+// TestSupervisorLost: a process that has run, and whose end cannot be found out, is not reported as
+// one that did not start.
+func TestSupervisorLost(t *testing.T) {
+	n := newNode(t)
+	a, _ := n.run()
+	s := n.attached().welcome(1, hour, hour)
+	s.order(&api.Orders{Epoch: 1, Orders: []*api.Order{n.shell("a", forEver)}})
+	s.inState(one("a"), "running")
+	attempt := a.attempts.find(keyOf(one("a"))).started()
+	status, err := attempt.Status(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The end cannot be noted where a folder has the name of the file.
+	file := filepath.Join(attempt.Directory(), "status.json")
+	if err := errors.Join(os.Remove(file), os.Mkdir(file, 0o700)); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(status.Supervisor.PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	exits := messages.ExitsOf(s.inState(one("a"), "ended").GetExits())
+	if len(exits) != 1 || !strings.HasPrefix(exits[0].String(), "ended in an unknown way: its supervisor is lost: ") {
+		t.Errorf("it has ended with %v", exits)
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
 	}
 }
 

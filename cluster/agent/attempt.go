@@ -214,7 +214,8 @@ func (t *attempt) finish(started *supervisor.Attempt) {
 	close(done)
 	<-saved
 	if err != nil {
-		status.Processes = []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: "its supervisor is lost: " + err.Error()}}}
+		lost := launch.UnknownExit(0, "its supervisor is lost: "+err.Error())
+		status.Processes = []supervisor.ProcessStatus{{Exit: &lost}}
 	}
 	t.ended(status)
 	t.awaitRelease()
@@ -252,11 +253,12 @@ func (t *attempt) ended(status supervisor.Status) {
 	})
 }
 
-// exitsOf returns how processes ended. What a supervisor lost with them failed by that.
+// exitsOf returns how processes ended. A supervisor that was killed before it had an order has
+// started none.
 func exitsOf(status *supervisor.Status) []launch.Exit {
 	exits := status.Exits()
 	if status.Reason == supervisor.Lost && len(exits) == 0 {
-		return []launch.Exit{{Error: "its supervisor was killed"}}
+		return []launch.Exit{{Error: status.Detail}}
 	}
 	return exits
 }

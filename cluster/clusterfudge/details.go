@@ -12,6 +12,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/clusterfudge/wire"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/internal/words"
 )
 
@@ -118,19 +119,14 @@ func stateOf(phase string, exit *api.Exit) wire.CommandState {
 
 // problem says what has gone wrong with a process; empty: nothing.
 func problem(exit *api.Exit) string {
-	switch {
-	case exit == nil, exit.GetStopped():
+	if exit == nil || exit.GetStopped() {
 		return ""
-	case exit.GetError() != "":
-		return "did not start: " + exit.GetError()
-	case exit.GetOutOfMemory():
-		return "was killed: out of memory"
-	case exit.GetSignal() != 0:
-		return fmt.Sprintf("was ended by signal %d", exit.GetSignal())
-	case exit.GetCode() != 0:
-		return fmt.Sprintf("ended with status %d", exit.GetCode())
 	}
-	return ""
+	how := messages.ExitsOf([]*api.Exit{exit})[0]
+	if how.OK() {
+		return ""
+	}
+	return how.String()
 }
 
 // Bounds of the logs of details.

@@ -9,21 +9,27 @@ type Event interface{ apply(s *State) error }
 type Exit struct {
 	// Process is its index in the replica.
 	Process int `json:"process"`
-	Code    int `json:"code,omitempty"`
-	Signal  int `json:"signal,omitempty"`
+	// Code is negative if it is not known how the process ended.
+	Code   int `json:"code,omitempty"`
+	Signal int `json:"signal,omitempty"`
 	// OutOfMemory means that the kernel killed it at its memory limit.
 	OutOfMemory bool `json:"out_of_memory,omitempty"`
-	// Error says why it did not start.
+	// Error says why it did not start, or why it is not known how it ended.
 	Error string `json:"error,omitempty"`
 	// Stopped means that its end was ordered: its replica had failed or was to stop.
 	Stopped bool `json:"stopped,omitempty"`
 }
+
+// UnknownExit is that of a process which may have run, and of whose end nothing is known.
+func UnknownExit(process int, why string) Exit { return Exit{Process: process, Code: -1, Error: why} }
 
 // OK reports whether the process succeeded.
 func (e Exit) OK() bool { return e == Exit{Process: e.Process} }
 
 func (e Exit) String() string {
 	switch {
+	case e.Code < 0:
+		return "ended in an unknown way: " + e.Error
 	case e.Error != "":
 		return "did not start: " + e.Error
 	case e.OutOfMemory:

@@ -44,7 +44,12 @@ def _status(reply: Json) -> LaunchStatus:
 
 @dataclass(frozen=True)
 class Exit:
-    """How a process has ended."""
+    """How a process has ended.
+
+    Attributes:
+        code: negative if it is not known how the process ended.
+        error: why it did not start, or why it is not known how it ended.
+    """
 
     process: int
     code: int

@@ -138,7 +138,8 @@ func (s *supervisor) followTrunk(from *reports) {
 			s.exited(i, ended)
 		default:
 			s.course.change(func(status *Status) {
-				status.Processes[i].Exit = &launch.Exit{Process: i, Error: "it is not known how it ended"}
+				unknown := launch.UnknownExit(i, "the trunk ended without a report of it")
+				status.Processes[i].Exit = &unknown
 			})
 		}
 	}

@@ -114,7 +114,7 @@ func status(s *launch.State) int32 {
 			case exit.OK() || exit.Stopped:
 			case exit.Signal != 0:
 				return signalBase + int32(exit.Signal)
-			case exit.Code != 0:
+			case exit.Code > 0:
 				return int32(exit.Code)
 			}
 		}
