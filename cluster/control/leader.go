@@ -20,8 +20,8 @@ import (
 // may have been carried out.
 var ErrNotLeading = errors.New("this controller no longer leads")
 
-// Leader is a controller during one leadership. Its fields belong to the goroutine of Run, except
-// turns and renewals, which have locks of their own.
+// Leader is a controller during one leadership. Its fields belong to the goroutine of Run. Other
+// goroutines may use turns, renewals, questions and records.Stuck, and what never changes.
 type Leader struct {
 	store      store.Store
 	leadership store.Leadership

@@ -97,7 +97,8 @@ func (l *Leader) endedBySave(e *entry, r *api.Report, image *record.Image) {
 	}
 }
 
-// notSaved notes that a save has failed. The launch runs on.
+// notSaved notes that a save has failed. If it was ordered, a restartable launch is stopped and
+// queued again. Any other launch runs on.
 func (l *Leader) notSaved(e *entry, r *api.Report) {
 	problem := r.GetSaveError()
 	if problem == "" {

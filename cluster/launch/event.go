@@ -57,8 +57,8 @@ type (
 		Replica, Attempt int
 		Exits            []Exit
 	}
-	// ReplicaLost means that no process of the attempt exists, through no fault of its own: it was
-	// stopped because its node was cut off.
+	// ReplicaLost means that no process of the attempt exists, through no fault of its own: its node
+	// was cut off, it was stopped before it started, or it was saved and stopped.
 	ReplicaLost struct {
 		Replica, Attempt int
 		Reason           string
@@ -73,7 +73,8 @@ type (
 	// ImagesLost means that the images of the last cut can no longer be read: the launch starts from
 	// its beginning.
 	ImagesLost struct{}
-	// SaveFailed means that they run as before.
+	// SaveFailed means that the processes still run. A restartable launch is stopped and queued
+	// again; any other runs on.
 	SaveFailed struct{ Problem string }
 	// TimeLimitReached means that it has run for Spec.TimeLimit.
 	TimeLimitReached struct{}

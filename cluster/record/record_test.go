@@ -16,7 +16,7 @@ import (
 // at is a time that all records of the test have.
 var at = time.Date(2026, 11, 24, 12, 0, 0, 0, time.UTC)
 
-// someLaunch returns a launch with all fields set.
+// someLaunch returns a launch with all fields of version 1 set.
 func someLaunch(t *testing.T) *Launch {
 	t.Helper()
 	spec, err := launch.ReadTOML([]byte(`
