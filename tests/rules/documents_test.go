@@ -12,6 +12,8 @@ import (
 var (
 	namedFile  = regexp.MustCompile(`(?:^|[\s(` + "`" + `"])((?:[a-zA-Z0-9_.-]+/)*[a-zA-Z0-9_-]+\.(?:go|proto|md|sh))\b`)
 	quotedPath = regexp.MustCompile("`([a-z0-9_.]+(?:/[a-zA-Z0-9_.-]+)*)`")
+	section    = regexp.MustCompile(`(?m)^## (.+)$`)
+	indexLine  = regexp.MustCompile(`(?m)^- \[(.+)\]\((docs/rationale/\w+\.md)#.+\)$`)
 )
 
 // TestNamedFilesExist: a comment must not outlive the file that it names. A name is one of the same
@@ -54,6 +56,33 @@ func TestNothingElsewhereIsNamed(t *testing.T) {
 		if name := elsewhere.FindString(c.text); name != "" {
 			t.Errorf("%s:%d speaks of %q, which is not in this repository", c.path, c.line, name)
 		}
+	}
+}
+
+// TestRationaleIndex: RATIONALE.md lists the sections of each page below docs/rationale, in their
+// order, and no others.
+func TestRationaleIndex(t *testing.T) {
+	listed := map[string][]string{}
+	index, err := os.ReadFile(filepath.Join(root, "RATIONALE.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, match := range indexLine.FindAllStringSubmatch(string(index), -1) {
+		listed[match[2]] = append(listed[match[2]], match[1])
+	}
+	for _, f := range files(t, func(f file) bool { return f.has(".md") && under(f.path, "docs/rationale") }) {
+		var sections []string
+		for _, match := range section.FindAllStringSubmatch(string(f.text), -1) {
+			sections = append(sections, match[1])
+		}
+		if !slices.Equal(listed[f.path], sections) {
+			t.Errorf("RATIONALE.md lists of %s\n%s\nbut its sections are\n%s",
+				f.path, strings.Join(listed[f.path], "\n"), strings.Join(sections, "\n"))
+		}
+		delete(listed, f.path)
+	}
+	for path := range listed {
+		t.Errorf("RATIONALE.md lists sections of %s, which is not there", path)
 	}
 }
 
