@@ -24,7 +24,8 @@
 // The Engine keeps the state. Its caller passes the time and the events since the last step; the
 // Engine asks the policies and returns a Plan: which jobs stop, which start, and where. Each
 // placement is checked before it enters the Plan, so no policy can allocate a GPU twice. An
-// Executor carries out the Plan: virtual in package sim, processes or phosd's agents in production.
+// Executor carries out the Plan: in virtual time in package sim, on a cluster's nodes in package
+// cluster/control.
 //
 // The rules for every part:
 //

@@ -112,8 +112,8 @@ type Memory interface {
 	MapHost(address uint64, memory []byte) error
 	// UnmapHost reverses one MapHost. In a ReclaimableMemory it may wait for all work.
 	UnmapHost(address uint64) error
-	// ReadAt copies from device memory; offset is a device address. ReadAt and WriteAt follow
-	// package io.
+	// ReadAt copies from device memory; address takes the place of the offset of
+	// package io, which ReadAt and WriteAt follow.
 	ReadAt(p []byte, address int64) (int, error)
 	// WriteAt copies to device memory and makes the chunks dirty.
 	WriteAt(p []byte, address int64) (int, error)

@@ -150,7 +150,7 @@ func (r *workerRestore) commit(a attachment) error {
 	w.job.Store(&found)
 	r.log.Set(found.logger(w.phosdLog(a.program.PID), w.config.Log).Handler())
 	go w.watchProgram(w.log)
-	if err := r.active.session.ReopenImports(); err != nil {
+	if err := r.active.session.ShowRegistered(); err != nil {
 		return err
 	}
 	r.state.setAttached()

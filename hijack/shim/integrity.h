@@ -1,5 +1,5 @@
-/* The integrity check that NVIDIA's runtime makes of a driver; RATIONALE.md says why it is
- * answered. */
+/* The integrity check that NVIDIA's runtime makes of a driver. docs/rationale/interception.md says
+ * why it is answered. */
 #ifndef PHOS_INTEGRITY_H
 #define PHOS_INTEGRITY_H
 

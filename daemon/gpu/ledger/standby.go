@@ -84,8 +84,8 @@ func (l *Ledger) makeRoom(full *FullError, slot int) bool {
 	return false
 }
 
-// Reserve charges bytes of a GPU to a slot, or returns a *FullError. Standby workers exit to make
-// room, unless the slot itself is in standby.
+// Reserve charges bytes of a GPU to a slot. The error is that of reserve. Standby workers exit to
+// make room for it, unless the slot itself is in standby.
 func (l *Ledger) Reserve(gpu, slot int, bytes uint64) error {
 	return l.reserveOrMakeRoom(gpu, slot, bytes, false)
 }

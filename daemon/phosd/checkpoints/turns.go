@@ -11,8 +11,9 @@ import (
 const (
 	// maxLimited is how many programs of one user are saved at a time with a limited bandwidth.
 	maxLimited = 4
-	// A program that is overdue for that long is saved although others are being saved: the first
-	// time, next to maxParallel others, and the second, next to any number.
+	// A program that is overdue is saved although others are being saved: after patience, if these
+	// are fewer than maxParallel; after longPatience, always. Those with a limited bandwidth do not
+	// count.
 	patience, longPatience = 5 * time.Second, 30 * time.Second
 )
 

@@ -1,9 +1,11 @@
 // Package quota counts what each user holds of the things that all users share, and refuses what
 // exceeds the user's share. It counts root's too, but does not limit it.
 //
-//   - Taken by claims: programs, requests, prepared images, followed restores, files, stream bytes.
+//   - Taken by claims: programs, requests, prepared images, followed restores, files, stream bytes,
+//     work bytes.
 //   - Measured: image bytes, which are refused by their caller if Measure returns an error, and
-//     memory, which is shown here only and refused in daemon/gpu/ledger/tenant.go.
+//     memory, which is only shown here. It is refused in daemon/gpu/ledger: that of GPUs in share.go,
+//     pinned memory in tenant.go.
 //
 // A share that is not configured is relative: a user may hold as much as is still free. One user
 // gets at most half, two at most a third each, and something is always left for the next one. So

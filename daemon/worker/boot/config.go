@@ -53,7 +53,7 @@ type Config struct {
 
 // Restore says what a session is restored from.
 type Restore struct {
-	// Tree is the digest of the session's GPU half (image.GPUHalf.Tree).
+	// Tree is the hash of the session's GPU half (image.GPUHalf.Tree).
 	Tree string `json:"tree"`
 	// Packs is how many packs are inherited.
 	Packs int `json:"packs"`

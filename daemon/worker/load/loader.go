@@ -14,7 +14,7 @@ import (
 
 // Contents is the source of contents: a contents.Reader.
 type Contents interface {
-	// Read reads a content and verifies it against its digest. An error names the file.
+	// Read reads a content and verifies it against its hash. An error names the file.
 	Read(hash image.Hash, into []byte) (int, error)
 }
 

@@ -126,6 +126,6 @@ func (s *Session) HostFunctions() int { return s.streams.HostFunctions() }
 // Code lists the code that the program has loaded.
 func (s *Session) Code() []code.Loaded { return s.code.List() }
 
-// ReopenImports is for a restored session when the program is back and stands still: what it shares
-// is shown again.
-func (s *Session) ReopenImports() error { return s.memory.ShowRegistered() }
+// ShowRegistered is for a restored session when the program is back and stands still: kernels reach
+// the memory again that the program has registered.
+func (s *Session) ShowRegistered() error { return s.memory.ShowRegistered() }

@@ -256,7 +256,7 @@ func (i *imported) Save(e *core.Encoder) saved.State {
 	return &saved.Import{Token: i.token, Home: i.home, Bytes: i.bounds.Bytes, References: i.references}
 }
 
-// restoreImported makes what stands for the memory; ReopenImports brings the memory itself.
+// restoreImported makes what stands for the memory; Reopen opens the memory itself.
 func (s *Memory) restoreImported(o *object.Object, in *saved.Import) (*imported, error) {
 	c, err := core.ParentOf[*core.Context](o)
 	if err != nil {

@@ -131,7 +131,7 @@ func (r *Reclaimer) tryIdle(soon time.Duration, do func() error) (done bool, err
 }
 
 // Reclaim gives back what was freed: all of it, or some. All GPUs are idle. It reports whether
-// nothing is left.
+// nothing is left to be tried: what cannot be given back is logged, and counts as done.
 func (r *Reclaimer) Reclaim(all bool) (done bool) {
 	for _, do := range r.state.take() {
 		do()
