@@ -6,20 +6,25 @@
 // on; it starts nothing twice. Processes outlive the agent. If no leader renews the lease for long
 // enough, the supervisors kill them, without the agent's help.
 //
-//	agent.go      the agent and its settings
-//	link.go       what keeps a node attached to the leader
-//	stream.go     the stream to it
-//	attempts.go   what the node has, and what it shall have
-//	attempt.go    the course of one attempt
-//	prepare.go    working directories, code and environments
-//	unpack.go     packed directories
-//	saves.go      when an attempt is saved, and what has come of it
-//	image.go      where images are, and processes that go on from one
-//	discard.go    what launches have left
-//	inventory.go  what the node has for launches
-//	answer.go     logs, for people
-//	exec.go       commands beside processes, for people
-//	usage.go      what processes use, for people
+//	agent.go        the agent and its settings
+//	link.go         what keeps a node attached to the leader
+//	controllers.go  which controllers there are, and which to try next
+//	certificate.go  the node's certificate, renewed by the leader
+//	stream.go       the stream to it
+//	attempts.go     what the node has, and what it shall have
+//	attempt.go      the course of one attempt
+//	prepare.go      working directories, code and environments
+//	code.go         packed directories: fetched, and cached
+//	unpack.go       packed directories: unpacked as their owner
+//	saves.go        when an attempt is saved, and what has come of it
+//	image.go        where images are, and processes that go on from one
+//	discard.go      what launches have left
+//	inventory.go    what the node has for launches
+//	ends.go         the ends of logs, sent to the leader
+//	answer.go       logs, for people
+//	exec.go         commands beside processes, for people
+//	execstreams.go  their standard streams
+//	usage.go        what processes use, for people
 //
 // What processes of launches ask for is in package localapi.
 //

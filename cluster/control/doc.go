@@ -7,14 +7,23 @@
 // changed records are written to the store with the leader's epoch, and only then are callers
 // answered and agents told. So whatever a caller or an agent has seen, the next leader sees too.
 //
+//	controller.go  a process that may lead, and the leader while it does
+//	settings.go    what controllers are configured with
 //	leader.go      the goroutine and its turns
 //	turn.go        what a request may do in a turn
+//	create.go      requests for new launches
+//	administer.go  requests about nodes
 //	records.go     the store: what a new leader reads, and what a batch has changed
 //	entry.go       a launch: its record and the events that change it
+//	part.go        what the scheduler places at once, and what it decides of that
+//	save.go        launches that give their places back; their images
+//	quota.go       limits of accounts
 //	node.go        a node: its lease, and when it is given up
 //	inventory.go   what a node has
 //	queue.go       the scheduler, which runs in a goroutine of its own
+//	queuenodes.go  what the schedulers know of nodes, and of launches that ran before
 //	reserve.go     what nodes have: tables for the placers, and places that are checked
+//	explain.go     why a launch waits
 //	attach.go      what agents say
 //	send.go        what agents are told
 //
