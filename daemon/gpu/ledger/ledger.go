@@ -133,8 +133,8 @@ func (l *Ledger) Close() error {
 // not cleared its slot yet.
 const maxAttempts = 2000
 
-// reserve charges bytes of a GPU to a slot, for the program or for the worker itself. The error is a
-// *FullError if the GPU has too little, a *ShareError if the tenant may not have that much, or
+// reserve charges bytes of a GPU to a slot, for the program or for the worker itself. The error is
+// a *FullError if the GPU has too little, a *ShareError if the tenant may not have that much, or
 // os.ErrClosed.
 //
 // It writes the claim into the slot's claim word before it sums up all slots. If two claims race,

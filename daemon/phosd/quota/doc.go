@@ -4,8 +4,8 @@
 //   - Taken by claims: programs, requests, prepared images, followed restores, files, stream bytes,
 //     work bytes.
 //   - Measured: image bytes, which are refused by their caller if Measure returns an error, and
-//     memory, which is only shown here. It is refused in daemon/gpu/ledger: that of GPUs in share.go,
-//     pinned memory in tenant.go.
+//     memory, which is only shown here. The ledger refuses it: daemon/gpu/ledger/share.go that of
+//     GPUs, daemon/gpu/ledger/tenant.go pinned memory.
 //
 // A share that is not configured is relative: a user may hold as much as is still free. One user
 // gets at most half, two at most a third each, and something is always left for the next one. So
