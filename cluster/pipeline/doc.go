@@ -16,5 +16,8 @@
 // The idea is Oobleck's (Jang et al., SOSP 2023). All times are integer nanoseconds and all
 // arithmetic is exact, so that every node computes the same plan, which the plans' hashes verify.
 //
+// pos_cli plan uses it. Controllers and agents do not yet: it stands in cluster because their
+// launches are to train by its plans.
+//
 // The package does not know GPUs, processes or networks. Read profile.go and plan.go first.
 package pipeline
