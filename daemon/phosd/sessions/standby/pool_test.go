@@ -178,7 +178,7 @@ func TestExit(t *testing.T) {
 	}
 }
 
-// TestBackoff checks that the next worker has to wait as soon as the pool lacks one that has exited.
+// TestBackoff: the next worker has to wait as soon as the pool lacks one that has exited.
 func TestBackoff(t *testing.T) {
 	p, accounts := newPool(t, 0) // which starts none by itself
 	waits := make(chan bool, 1)

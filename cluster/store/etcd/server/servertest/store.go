@@ -8,7 +8,6 @@ import (
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/cluster/store/etcd"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server"
-	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // Store returns a store over a new etcd in this process. Both end with the test. No leadership ends
@@ -23,7 +22,7 @@ func Store(t testing.TB) store.Store {
 	t.Cleanup(func() { _ = running.Close() })
 	objects, err := etcd.Open(etcd.Config{
 		Endpoints: []string{"unix://" + filepath.Join(config.DataDir, server.SocketName)},
-		Lease:     time.Hour, Timeout: harness.Patience,
+		Lease:     time.Hour, Timeout: time.Minute,
 	})
 	if err != nil {
 		t.Fatal(err)
