@@ -125,6 +125,11 @@ grep -q '^#level = ' /etc/phos/phosd.toml || fail "phosd.toml does not have all 
 for page in man1/{pos_cli,phos}.1 man5/{phosd.toml,pos.yaml}.5 man8/{phosd,phos-controller,phos-agent}.8; do
 	gzip -t "/usr/share/man/$page.gz" || fail "no manual page $page"
 done
+for part in bash-completion/completions/pos_cli zsh/vendor-completions/_pos_cli fish/vendor_completions.d/pos_cli.fish; do
+	grep -q pos_cli /usr/share/$part || fail "no completion in /usr/share/$part"
+done
+grep -q 'systemctl reload phosd' /etc/logrotate.d/phos || fail "the log is rotated without telling phosd"
+for file in /etc/phos/phosd.toml /etc/logrotate.d/phos; do says "$file" dpkg -s phos; done # with its conffiles
 for unit in phosd phos-controller phos-agent; do
 	systemd-analyze verify --man=no "/usr/lib/systemd/system/$unit.service" 2>&1 | tee /tmp/verify
 	! grep "$unit" /tmp/verify || fail "systemd does not take the unit of $unit"
