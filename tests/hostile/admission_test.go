@@ -101,12 +101,22 @@ func refusedLate(t *testing.T, d *harness.Daemon, dump *exec.Cmd, proceed string
 	if err := dump.Start(); err != nil {
 		t.Fatal(err)
 	}
-	d.LogContains("msg=step name=quiesce")
+	ended := make(chan error, 1)
+	go func() { ended <- dump.Wait() }()
+	waitFor(t, "the tree is inspected", func() bool {
+		select {
+		case err := <-ended:
+			t.Fatalf("the dump ended too early: %v: %s", err, said.String())
+		default:
+		}
+		log, err := os.ReadFile(d.Log)
+		return err == nil && strings.Contains(string(log), "msg=step name=quiesce")
+	})
 	happens()
 	if err := os.WriteFile(proceed, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	if err := dump.Wait(); err == nil {
+	if err := <-ended; err == nil {
 		t.Errorf("the dump succeeded: %s", said.String())
 	}
 	return said.String()
