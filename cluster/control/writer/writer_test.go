@@ -4,12 +4,10 @@ import (
 	"context"
 	"errors"
 	"log/slog"
-	"path/filepath"
 	"testing"
 
 	"github.com/phos-gpu/phos/cluster/store"
-	"github.com/phos-gpu/phos/cluster/store/etcd"
-	"github.com/phos-gpu/phos/cluster/store/etcd/server"
+	"github.com/phos-gpu/phos/cluster/store/etcd/server/servertest"
 )
 
 // failing is a store whose next writes fail as a script says.
@@ -45,17 +43,7 @@ func (f *failing) Put(ctx context.Context, w store.Write) (store.Revision, error
 // newWriter returns a writer of a leader over a real store.
 func newWriter(t *testing.T) (*Writer, *failing) {
 	t.Helper()
-	dir := t.TempDir()
-	running, err := server.Start(t.Context(), server.Config{Cluster: "test", Name: "one", DataDir: filepath.Join(dir, "etcd")})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = running.Close() })
-	objects, err := etcd.Open(etcd.Config{Endpoints: []string{"unix://" + filepath.Join(dir, "etcd", server.SocketName)}})
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = objects.Close() })
+	objects := servertest.Store(t)
 	leadership, err := objects.Campaign(t.Context(), "here")
 	if err != nil {
 		t.Fatal(err)
