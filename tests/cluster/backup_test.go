@@ -63,9 +63,8 @@ func TestBackup(t *testing.T) {
 	if said := first.RunCLI("user", "list"); !strings.Contains(said, "ada") {
 		t.Errorf("user list says: %s", said)
 	}
-	reply, err := s.launches.List(t.Context(), &api.ListRequest{})
-	if err != nil || len(reply.GetLaunches()) != 1 {
-		t.Errorf("%v: launches %v", err, reply.GetLaunches())
+	if reply := sure(s, s.launches.List, &api.ListRequest{}); len(reply.GetLaunches()) != 1 {
+		t.Errorf("launches %v", reply.GetLaunches())
 	}
 	s.stop(kept)
 	s.await(s.launch(shell("true", 1, 2)), "ended")

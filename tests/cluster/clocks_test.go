@@ -35,10 +35,7 @@ func TestWrongClocks(t *testing.T) {
 			t.Fatalf("with clocks that are ahead by %v minutes it is in attempt %d", minutes, got.GetAttempt())
 		}
 		for i, h := range s.hosts {
-			token, err := s.cluster.NewJoinToken(t.Context(), &api.NewJoinTokenRequest{})
-			if err != nil {
-				t.Fatal(err)
-			}
+			token := sure(s, s.cluster.NewJoinToken, &api.NewJoinTokenRequest{})
 			state := fmt.Sprintf("/tmp/node-%d-%d", round, i)
 			h.Run(h.Binary("phos-agent"), "join", "--state-dir", state, "--name", fmt.Sprintf("extra-%d-%d", round, i), token.GetToken())
 		}

@@ -69,10 +69,7 @@ func (s *storm) settle() (all []*api.Launch) {
 	s.Helper()
 	stopped := map[string]bool{}
 	for deadline := time.Now().Add(2 * harness.Patience); ; time.Sleep(50 * time.Millisecond) {
-		reply, err := s.launches.List(s.Context(), &api.ListRequest{Ended: true})
-		if err != nil {
-			s.Fatal(err)
-		}
+		reply := sure(s.site, s.launches.List, &api.ListRequest{Ended: true})
 		open := 0
 		for _, each := range reply.GetLaunches() {
 			if each.GetPhase() == "ended" {
@@ -106,10 +103,7 @@ func checkEnd(t *testing.T, each *api.Launch) {
 // restartsWhole reports whether all replicas of a launch start again when one does.
 func (s *storm) restartsWhole(each *api.Launch) bool {
 	s.Helper()
-	reply, err := s.launches.Get(s.Context(), &api.GetRequest{Id: each.GetId()})
-	if err != nil {
-		s.Fatal(err)
-	}
+	reply := sure(s.site, s.launches.Get, &api.GetRequest{Id: each.GetId()})
 	return !strings.Contains(string(reply.GetSpec()), `"continue"`) && !strings.Contains(string(reply.GetSpec()), "..")
 }
 

@@ -74,10 +74,7 @@ func TestLocalProgram(t *testing.T) {
 	if got := s.awaitRunning(second).GetReplicas()[0].GetGpus(); !slices.Equal(got, []uint32{0}) {
 		t.Errorf("the second launch has GPUs %v, want 0", got)
 	}
-	nodes, err := s.cluster.ListNodes(t.Context(), &api.ListNodesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	nodes := sure(s, s.cluster.ListNodes, &api.ListNodesRequest{})
 	for _, gpu := range nodes.GetNodes()[0].GetInventory().GetGpus() {
 		if gpu.GetForeign() != 0 {
 			t.Errorf("GPU %d of launches: %v", gpu.GetIndex(), gpu.GetForeignProcesses())

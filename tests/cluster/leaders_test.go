@@ -3,6 +3,7 @@ package cluster
 import (
 	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
@@ -59,6 +60,22 @@ func (a *anyController) Invoke(ctx context.Context, method string, args, reply a
 		a.last.CompareAndSwap(i, (i+1)%int32(len(a.conns)))
 	}
 	return err
+}
+
+// sure makes a request until a controller answers it. Leases are short here: on a busy machine a
+// leader may lose its own.
+func sure[Request, Reply any](
+	s *site, ask func(context.Context, Request, ...grpc.CallOption) (Reply, error), request Request,
+) (reply Reply) {
+	s.Helper()
+	harness.Eventually(s.T, "a controller answers", func() bool {
+		var err error
+		if reply, err = ask(s.Context(), request); err != nil && status.Code(err) != codes.Unavailable {
+			s.Fatal(err)
+		}
+		return err == nil
+	})
+	return reply
 }
 
 // NewStream makes a request with a stream, to the controller that has answered last.
@@ -138,9 +155,15 @@ func (s *site) sendCode(text string) *api.CodeRef {
 	if err != nil {
 		s.Fatal(err)
 	}
-	if sent, err := messages.SendCode(s.Context(), s.launches, packed.Ref(), bytes.NewReader(packed.Bytes)); err != nil || !sent {
-		s.Fatal(sent, err)
-	}
+	again := false
+	harness.Eventually(s.T, "a controller takes the code", func() bool {
+		sent, err := messages.SendCode(s.Context(), s.launches, packed.Ref(), bytes.NewReader(packed.Bytes))
+		if err != nil && !errors.Is(api.FromStatus(err), api.ErrUnavailable) || err == nil && !sent && !again {
+			s.Fatal(sent, err)
+		}
+		again = true // a request without an answer may have been carried out
+		return err == nil
+	})
 	return packed.Ref()
 }
 

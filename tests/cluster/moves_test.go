@@ -39,9 +39,7 @@ func (s *site) awaitMoved(id, from string) *api.Launch {
 // stop stops a launch, and waits until it has ended.
 func (s *site) stop(id string) {
 	s.Helper()
-	if _, err := s.launches.Stop(s.Context(), &api.ActRequest{Id: id}); err != nil {
-		s.Fatal(err)
-	}
+	sure(s, s.launches.Stop, &api.ActRequest{Id: id})
 	s.await(id, "ended")
 }
 

@@ -70,10 +70,7 @@ func TestNumbers(t *testing.T) {
 	}
 	s.cordon(other, true)
 	text := s.scrape(s.hosts[0], controllerNumbers)
-	reply, err := s.cluster.ListNodes(t.Context(), &api.ListNodesRequest{})
-	if err != nil {
-		t.Fatal(err)
-	}
+	reply := sure(s, s.cluster.ListNodes, &api.ListNodesRequest{})
 	model := reply.GetNodes()[0].GetInventory().GetGpus()[0].GetName()
 	for name, want := range map[string]float64{
 		`phos_controller_leads`:                                    1,

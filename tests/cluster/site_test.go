@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -111,10 +112,7 @@ func (s *site) write(h *hosts.Host, path, text string) {
 func (s *site) join(h *hosts.Host, gpus int, flags ...string) {
 	s.Helper()
 	s.phosds = append(s.phosds, h.Phosd(gpus, flags...))
-	token, err := s.cluster.NewJoinToken(s.Context(), &api.NewJoinTokenRequest{})
-	if err != nil {
-		s.Fatal(err)
-	}
+	token := sure(s, s.cluster.NewJoinToken, &api.NewJoinTokenRequest{})
 	agent := h.Binary("phos-agent")
 	h.Run(agent, "join", token.GetToken())
 	s.agents = append(s.agents, h.Daemon(hosts.Daemon{
@@ -163,10 +161,7 @@ func (s *site) launchCode(spec launch.Spec, ref *api.CodeRef) string {
 	if err != nil {
 		s.Fatal(err)
 	}
-	reply, err := s.launches.Create(s.Context(), &api.CreateRequest{Spec: text, Code: ref})
-	if err != nil {
-		s.Fatal(err)
-	}
+	reply := sure(s, s.launches.Create, &api.CreateRequest{Spec: text, Code: ref, Request: rand.Text()})
 	return reply.GetLaunches()[0].GetId()
 }
 
