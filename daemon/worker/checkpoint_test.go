@@ -151,15 +151,15 @@ func TestOrder(t *testing.T) {
 	for name, commands := range map[string][]*api.SaveCommand{
 		"empty command":          {{}},
 		"finish first":           {finish()},
-		"cut first":              {cutNow(time.Second)},
-		"quiesce first":          {quiesce(time.Second)},
+		"cut first":              {cutNow(time.Minute)},
+		"quiesce first":          {quiesce(time.Minute)},
 		"resume first":           {resume()},
 		"begin without pack":     {begin(nil)},
 		"begin with wrong token": {begin(make([]byte, fdtoken.TokenBytes))},
-		"cut before quiesce":     {nil, cutNow(time.Second)},
-		"finish before cut":      {nil, quiesce(time.Second), finish()},
+		"cut before quiesce":     {nil, cutNow(time.Minute)},
+		"finish before cut":      {nil, quiesce(time.Minute), finish()},
 		"begin twice":            {nil, begin(make([]byte, fdtoken.TokenBytes))},
-		"quiesce twice":          {nil, quiesce(time.Second), quiesce(time.Second)},
+		"quiesce twice":          {nil, quiesce(time.Minute), quiesce(time.Minute)},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s.t = t
@@ -218,7 +218,7 @@ func TestQuiesceDuringCapture(t *testing.T) {
 		t.Errorf("busy %q", done.GetBusy())
 	}
 	s.program.Freeze()
-	d.must(cutNow(time.Second))
+	d.must(cutNow(time.Minute))
 	s.program.Thaw()
 	d.must(resume())
 	d.must(finish())
@@ -233,6 +233,7 @@ func TestQuiesceGivesUp(t *testing.T) {
 	c.Context = 1
 	c.ok(abi.CallDevicePrimaryCtxRetain, &wire.DevicePrimaryCtxRetain{}, &wire.DevicePrimaryCtxRetainReply{})
 	c.Post(abi.CallHostFunc, &wire.HostFunc{Function: 1}) // not run until below
+	c.ok(abi.CallPing, nil, nil)                          // the worker has taken it
 	d := s.dump()
 	d.begin()
 	done := d.doOrBusy(quiesce(50 * time.Millisecond))

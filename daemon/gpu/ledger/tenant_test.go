@@ -155,7 +155,7 @@ func TestHostRace(t *testing.T) {
 		for slot, each := range shared {
 			all.Go(func() {
 				for ready.Add(1); ready.Load() < int64(len(shared)); { // all at once
-					if runtime.NumCPU() == 1 {
+					if runtime.GOMAXPROCS(0) == 1 {
 						runtime.Gosched()
 					}
 				}

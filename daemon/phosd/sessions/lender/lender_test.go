@@ -58,6 +58,7 @@ func newWorker(t *testing.T) (*fakeWorker, Session) {
 		store:    fdtoken.NewStore(fdtoken.Limits{Files: maxParts, Tokens: 4}),
 		stop:     make(chan struct{}),
 	}
+	b.Patience = time.Minute
 	path := filepath.Join(t.TempDir(), "control")
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
 	if err != nil {
