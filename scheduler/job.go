@@ -28,8 +28,10 @@ const (
 // Job is a job as a policy sees it: the owner's description and the job's state. Only the engine
 // changes it.
 type Job struct {
-	// What each run changes comes first. With many jobs that take turns, most of a decision's time
-	// is spent on fetching it from memory.
+	leaf ranked.Leaf[*Job] // memory for inQueue and inSeries: the job is never in both
+
+	// What each run changes is together, from the end of leaf to the beginning of facts. With many
+	// jobs that take turns, most of a decision's time is spent on fetching it from memory.
 	placement   cluster.Placement // since `since`
 	shape       *resourceShape
 	account     *account
@@ -69,7 +71,6 @@ type Job struct {
 	facts         cluster.Job
 
 	// The rest is needed less often.
-	leaf        ranked.Leaf[*Job] // memory for inQueue and inSeries: the job is never in both
 	series      *series
 	inDue       *ranked.Leaf[*Job] // set while it runs and is sorted into the running set
 	failures    int

@@ -174,7 +174,7 @@ func (o outcome) markStillBusy() {
 	if j.savedAt > o.now {
 		o.markCheckpointing(on, j.savedAt)
 	}
-	j.placement, j.speed = nil, 0
+	j.placement, j.speed, j.allocatedType = nil, 0, ""
 }
 
 // NewFree returns what running jobs leave free of nodes, without the closed ones. Each node's

@@ -180,7 +180,7 @@ func (e turnTaking) successor(v *Job, more int) (j *Job, foreseen bool) {
 			continue
 		}
 		return b.Job, has == b.gpus && v.facts.Share == wholeGPU && e.free.allUsable(v.placement) &&
-			e.free.classes[0].suits(b.Job)
+			b.shape.fits
 	}
 	return nil, true
 }

@@ -22,10 +22,13 @@ type Queue[J any] struct {
 	lanes []*lane[J]
 }
 
-// lane is the jobs with the same need.
+// lane is the jobs with the same need. Those that were the last ones when they were added are in a
+// run, all others in a tree.
 type lane[J any] struct {
-	jobs  Tree[J]
-	first *Leaf[J] // of jobs
+	run   run[J]
+	tree  Tree[J]
+	early *Leaf[J] // the first one of the tree
+	first *Leaf[J] // of all
 }
 
 // Filter selects jobs of a queue.
@@ -51,13 +54,25 @@ func SizeClass(least int) int { return min(sizes-1, bits.Len(uint(max(0, least-1
 // Add inserts a job, in the memory of n, which must not be in a queue or a tree.
 func (q *Queue[J]) Add(n *Leaf[J], k Key, job J, need Need, own Content) *Leaf[J] {
 	l := q.laneOf(need)
-	l.jobs.Add(n, k, job, own)
-	n.lane = l
-	if l.first == nil || k.Before(&l.first.Key) {
-		l.first = n
+	if !q.TrackTimes && l.run.follows(&k) {
+		n.Key, n.Job = k, job
+		l.run.add(n)
+	} else {
+		l.tree.Add(n, k, job, own)
+		l.early = earlier(l.early, n)
 	}
+	n.lane = l
+	l.first = earlier(l.first, n)
 	q.Size++
 	return n
+}
+
+// earlier returns which of two leaves is first; nil is no leaf.
+func earlier[J any](a, b *Leaf[J]) *Leaf[J] {
+	if a == nil || b != nil && b.Before(&a.Key) {
+		return b
+	}
+	return a
 }
 
 // laneOf returns the lane of a need, which it may have to create.
@@ -67,7 +82,7 @@ func (q *Queue[J]) laneOf(need Need) *lane[J] {
 			return q.lanes[i]
 		}
 	}
-	l := &lane[J]{jobs: Tree[J]{Sums: q.TrackTimes}}
+	l := &lane[J]{tree: Tree[J]{Sums: q.TrackTimes}}
 	q.needs, q.lanes = append(q.needs, need), append(q.lanes, l)
 	return l
 }
@@ -75,12 +90,24 @@ func (q *Queue[J]) laneOf(need Need) *lane[J] {
 // Remove removes a leaf of the queue.
 func (q *Queue[J]) Remove(n *Leaf[J]) {
 	l := n.lane
-	if l.first == n {
-		l.first = n.next()
+	if n.place > 0 {
+		l.run.remove(n)
+	} else {
+		if l.early == n {
+			l.early = n.next()
+		}
+		l.tree.Remove(n)
 	}
-	l.jobs.Remove(n)
+	if l.first == n {
+		l.first = earlier(l.run.first(), l.early)
+	}
 	n.lane = nil
 	q.Size--
+}
+
+// firstAfter returns the first leaf behind a key.
+func (l *lane[J]) firstAfter(k *Key) *Leaf[J] {
+	return earlier(l.run.firstAfter(k), l.tree.firstAfter(k))
 }
 
 // First returns the first leaf that matches a filter, behind a key unless that is nil.
@@ -91,9 +118,9 @@ func (q *Queue[J]) First(after *Key, w *Filter) (first *Leaf[J]) {
 			continue
 		}
 		if w.Limited {
-			found = q.lanes[i].jobs.root.firstShort(after, w.MaxTimes[SizeClass(need.MinGPUs)])
+			found = q.lanes[i].tree.root.firstShort(after, w.MaxTimes[SizeClass(need.MinGPUs)])
 		} else if after != nil && !after.Before(&found.Key) {
-			found = q.lanes[i].jobs.firstAfter(after)
+			found = q.lanes[i].firstAfter(after)
 		}
 		if found != nil && (first == nil || found.Before(&first.Key)) {
 			first = found
@@ -106,8 +133,10 @@ func (q *Queue[J]) First(after *Key, w *Filter) (first *Leaf[J]) {
 func (q *Queue[J]) Each(yield func(J) bool) bool {
 	m := merge[J]{}
 	for _, l := range q.lanes {
-		if l.first != nil {
-			m.heads = append(m.heads, l.first)
+		for _, head := range [...]*Leaf[J]{l.early, l.run.first()} {
+			if head != nil {
+				m.heads = append(m.heads, head)
+			}
 		}
 	}
 	for i := len(m.heads)/2 - 1; i >= 0; i-- {
@@ -122,12 +151,12 @@ func (q *Queue[J]) Each(yield func(J) bool) bool {
 	return true
 }
 
-// merge is a heap of the next leaves of several lanes.
+// merge is a heap of the next leaves of several runs and trees.
 type merge[J any] struct{ heads []*Leaf[J] }
 
 // advance goes on to the leaf behind the first one.
 func (m *merge[J]) advance() {
-	if next := m.heads[0].next(); next != nil {
+	if next := m.heads[0].following(); next != nil {
 		m.heads[0] = next
 	} else {
 		last := len(m.heads) - 1
@@ -135,6 +164,14 @@ func (m *merge[J]) advance() {
 		m.heads = m.heads[:last]
 	}
 	m.sink(0)
+}
+
+// following returns the leaf behind n in its run or tree.
+func (n *Leaf[J]) following() *Leaf[J] {
+	if n.place > 0 {
+		return n.lane.run.next(n)
+	}
+	return n.next()
 }
 
 // sink moves a head down until the heap is in order.

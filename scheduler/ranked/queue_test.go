@@ -6,13 +6,14 @@ import (
 	"time"
 )
 
-// TestQueue compares a queue with a sorted slice.
+// TestQueue compares a queue with a sorted slice. With a drift, most jobs are last when they are
+// added.
 func TestQueue(t *testing.T) {
-	for _, track := range []bool{false, true} {
-		draw := rand.New(rand.NewPCG(2, 0))
-		q := Queue[int]{TrackTimes: track}
+	for i, drift := range []float64{0, 0, 0.5, 4, 40} {
+		draw := rand.New(rand.NewPCG(2, uint64(i)))
+		q := Queue[int]{TrackTimes: i == 1}
 		comeAndGo(
-			draw,
+			draw, drift,
 			func(e *entry) { q.Add(e.leaf, e.leaf.Key, int(e.leaf.ID), e.need, e.own) },
 			func(e *entry) { q.Remove(e.leaf) },
 			func(all []*entry) {

@@ -26,14 +26,17 @@ func (k *Key) Before(other *Key) bool {
 // Leaf is a job in a tree. Everything that a search reads is in the leaves themselves: reading the
 // job would cost as much as the step to the next leaf.
 type Leaf[J any] struct {
-	Key
+	// Of a tree.
 	left, right, above *Leaf[J]
-	heap               uint64 // a hash of the job's number: the tree's shape depends on its contents, not on their history
-	Job                J
 	Own                Content
 	held               int           // sum of the GPUs of the job and all jobs below
 	shortest           time.Duration // and the least remaining time of them
-	lane               *lane[J]      // nil outside of a Queue
+
+	Key
+	Job   J
+	heap  uint64   // a hash of the job's number: the tree's shape depends on its contents, not on their history
+	lane  *lane[J] // nil outside of a Queue
+	place int      // in the run of the lane, plus one; 0 if it is not there
 }
 
 // Content is what is added up over jobs.

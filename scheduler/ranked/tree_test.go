@@ -2,6 +2,7 @@ package ranked
 
 import (
 	"cmp"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"testing"
@@ -16,13 +17,13 @@ type entry struct {
 	longest time.Duration
 }
 
-// newEntry returns a random job.
-func newEntry(draw *rand.Rand, id int) *entry {
+// newEntry returns a random job; each is, by drift, behind the one before it.
+func newEntry(draw *rand.Rand, id int, drift float64) *entry {
 	e := &entry{
 		leaf: new(Leaf[int]), need: Need{Shape: 1 << draw.IntN(4), MinGPUs: 1 + draw.IntN(8)},
 		longest: time.Duration(draw.IntN(100)),
 	}
-	e.leaf.Key = Key{Value: float64(draw.IntN(20) - 10), At: time.Duration(draw.IntN(3)), ID: int64(id)}
+	e.leaf.Key = Key{Value: float64(draw.IntN(20)-10) + math.Round(drift*float64(id)), At: time.Duration(draw.IntN(3)), ID: int64(id)}
 	e.own = Content{Held: draw.IntN(5), Time: time.Duration(draw.IntN(100)), Longest: &e.longest}
 	return e
 }
@@ -36,7 +37,7 @@ func compareEntries(a, b *entry) int {
 
 // comeAndGo lets random jobs come and go until there are many, then until there are none, and then
 // come again. It calls check after each step, with all that are there in order.
-func comeAndGo(draw *rand.Rand, add, remove func(*entry), check func([]*entry)) {
+func comeAndGo(draw *rand.Rand, drift float64, add, remove func(*entry), check func([]*entry)) {
 	var all []*entry
 	for id := range 6000 {
 		if removals := []int{2, 4, 1}[id/2000]; len(all) > 0 && draw.IntN(5) < removals {
@@ -44,7 +45,7 @@ func comeAndGo(draw *rand.Rand, add, remove func(*entry), check func([]*entry)) 
 			remove(all[at])
 			all = slices.Delete(all, at, at+1)
 		} else {
-			e := newEntry(draw, id)
+			e := newEntry(draw, id, drift)
 			at, _ := slices.BinarySearchFunc(all, e, compareEntries)
 			all = slices.Insert(all, at, e)
 			add(e)
@@ -58,7 +59,7 @@ func TestTree(t *testing.T) {
 	draw := rand.New(rand.NewPCG(1, 0))
 	tree := Tree[int]{Sums: true}
 	comeAndGo(
-		draw,
+		draw, 0,
 		func(e *entry) { tree.Add(e.leaf, e.leaf.Key, int(e.leaf.ID), e.own) },
 		func(e *entry) { tree.Remove(e.leaf) },
 		func(all []*entry) {

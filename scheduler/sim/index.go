@@ -7,12 +7,13 @@ import (
 	"github.com/phos-gpu/phos/scheduler/packed"
 )
 
-// jobIndex finds jobs by number. Most traces number their jobs one after the other, so a slice
-// suffices.
+// jobIndex finds jobs by number. Most traces number their jobs one after the other, so that the
+// number is the index; nearly all others leave few numbers out, so that a slice suffices.
 type jobIndex struct {
-	least cluster.JobID
-	dense []int32 // by number from least on, the index plus 1; nil if the numbers are sparse
-	all   map[cluster.JobID]int32
+	least       cluster.JobID
+	consecutive bool    // the job of the number least + i has the index i
+	dense       []int32 // by number from least on, the index plus 1; nil if the numbers are sparse
+	all         map[cluster.JobID]int32
 }
 
 // errSameNumber is returned for two jobs of one number.
@@ -24,10 +25,14 @@ func newJobIndex(jobs *packed.Jobs) (*jobIndex, error) {
 	if jobs.Len() == 0 {
 		return x, nil
 	}
-	x.least = jobs.ID(0)
+	x.least, x.consecutive = jobs.ID(0), true
 	most := x.least
 	for i := range jobs.Len() {
+		x.consecutive = x.consecutive && jobs.ID(i) == jobs.ID(0)+cluster.JobID(i)
 		x.least, most = min(x.least, jobs.ID(i)), max(most, jobs.ID(i))
+	}
+	if x.consecutive {
+		return x, nil
 	}
 	if span := uint64(most) - uint64(x.least); span < 2*uint64(jobs.Len()) {
 		x.dense = make([]int32, span+1)
@@ -57,6 +62,9 @@ func (x *jobIndex) add(id cluster.JobID, i int32) bool {
 
 // of returns the index of a job of the trace.
 func (x *jobIndex) of(id cluster.JobID) int32 {
+	if x.consecutive {
+		return int32(id - x.least)
+	}
 	if x.dense != nil {
 		return x.dense[id-x.least] - 1
 	}

@@ -43,7 +43,6 @@ type JobResult struct {
 	User     string
 	Priority int
 	GPUs     int // that it asks for
-	Length   time.Duration
 
 	Submit time.Duration
 	// Start is when it first got GPUs; valid if Started.
@@ -55,11 +54,13 @@ type JobResult struct {
 	// Contention is the mean number of jobs in the system during the job's life.
 	Contention float64
 
-	Failures    int
-	Preemptions int
+	Failures int
 
-	Share   int // of each GPU, in thousandths
-	Started bool
+	// What each run reads or changes is together, from here on.
+	Length      time.Duration
+	Share       int // of each GPU, in thousandths
+	Started     bool
+	Preemptions int
 
 	// Ran is how long it had GPUs, loading included, and GPUSeconds how many GPU-seconds that were.
 	Ran        time.Duration

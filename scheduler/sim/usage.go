@@ -17,8 +17,8 @@ const (
 	hasFailed
 )
 
-// openJob is a job that has arrived and not ended. What each run changes is together, at the end of
-// JobResult and in what follows.
+// openJob is a job that has arrived and not ended. What each run changes follows the end of
+// JobResult, where the rest of it is.
 type openJob struct {
 	JobResult
 
