@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 
 	"google.golang.org/protobuf/proto"
 
@@ -155,6 +156,7 @@ func TestFollowEvents(t *testing.T) {
 func TestEvents(t *testing.T) {
 	w := newWorld(t)
 	w.cordonedNode("n1")
+	time.Sleep(2 * time.Millisecond) // events of one millisecond have no order
 	id := w.submit("ada")
 	w.stop("ada", id)
 	for _, test := range []struct {
