@@ -87,8 +87,8 @@ type CommitOptions struct {
 	Root  *rootdir.Root
 	// Files decides about files that have changed since the checkpoint.
 	Files savedfile.Policy
-	// Content is set if equal times of a file do not prove that it has not changed.
-	Content bool
+	// CompareContent is set if equal times of a file do not prove that it has not changed.
+	CompareContent bool
 	// Own are pids that do not count as other programs: those of the caller.
 	Own []int
 }

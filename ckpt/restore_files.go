@@ -17,7 +17,7 @@ func DecideFiles(m *image.Manifest, order CommitOptions) ([]savedfile.Decision, 
 	options := savedfile.Options{
 		Root:   order.Root,
 		As:     fsuid.Rights{UID: m.Owner.UID, GID: m.Owner.GID, Groups: m.Owner.Groups},
-		Policy: order.Files, Own: order.Own, Content: order.Content,
+		Policy: order.Files, Own: order.Own, CompareContent: order.CompareContent,
 	}
 	if order.NewPids {
 		options.Private = savedfile.InSharedMemory
@@ -49,7 +49,7 @@ func (r *restore) restoreWithFiles(ctx context.Context, order RestoreOptions) (R
 	order.Notice = r.once(order.Notice)
 	for try := 1; ; try++ {
 		how := r.order
-		how.Content = try > 1
+		how.CompareContent = try > 1
 		decisions, err := DecideFiles(m, how)
 		if err != nil {
 			return nil, err

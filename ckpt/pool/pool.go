@@ -9,9 +9,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Workers says how many goroutines share some work. Background workers yield to the program: their
-// threads have a low priority and exit afterwards, because an unprivileged thread cannot raise its
-// priority again.
+// Workers says how many goroutines of this process share some work; they are not the processes of
+// that name. Background ones yield to the program: their threads have a low priority and exit
+// afterwards, because an unprivileged thread cannot raise its priority again.
 type Workers struct {
 	Count      int
 	Background bool

@@ -85,7 +85,7 @@ func compare(o Options, saved image.SavedFile) (now state, err error) {
 		return state{change: Replaced, failure: err}, nil
 	case now.stat.Mode&unix.S_IFMT != unix.S_IFREG:
 		return state{change: Replaced, failure: errors.New("is not a regular file any longer")}, nil
-	case !o.Content && now.timesCount(saved) && sameTimes(&now.stat, saved):
+	case !o.CompareContent && now.timesCount(saved) && sameTimes(&now.stat, saved):
 		now.change = Unchanged
 		return now, nil
 	}

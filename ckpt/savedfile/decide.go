@@ -106,8 +106,8 @@ type Options struct {
 	Own []int
 	// Private reports whether the restored program gets its own copy of a path; nil: of none.
 	Private func(path string) bool
-	// Content is set if equal times must not be taken for equal content.
-	Content bool
+	// CompareContent is set if equal times must not be taken for equal content.
+	CompareContent bool
 	// patience replaces the time limits, for tests.
 	patience time.Duration
 }

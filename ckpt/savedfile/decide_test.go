@@ -201,7 +201,7 @@ func TestTouched(t *testing.T) {
 	if _, got := l.decide(); slices.Contains(diskSystems, system.Type) != (got[0] == "unchanged, restore") {
 		t.Error("same times:", got)
 	}
-	decisions, err := Decide(&l.manifest, Options{Content: true})
+	decisions, err := Decide(&l.manifest, Options{CompareContent: true})
 	if err != nil || decisions[0].Change != Modified {
 		t.Errorf("same times, by content: %+v, %v", decisions, err)
 	}

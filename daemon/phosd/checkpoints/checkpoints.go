@@ -111,7 +111,7 @@ func New(options Options) *Checkpoints {
 // are adopted, so that these find what is left. It fails if it cannot look: what it leaves out
 // would stay until the next start. It also opens the records of images and programs.
 func (c *Checkpoints) Sweep() error {
-	if err := c.openLife(); err != nil {
+	if err := c.openRecords(); err != nil {
 		return err
 	}
 	if c.options.CPU == nil {

@@ -9,7 +9,7 @@
 //   - schedule.go takes the checkpoints of policies, turns.go says whose turn it is, directory.go
 //     where to, and drain.go takes those at the end of phosd; family.go says which programs are
 //     saved together.
-//   - life.go says which images must stay, and boot.go restores programs after a restart of the
+//   - wanted.go says which images must stay, and boot.go restores programs after a restart of the
 //     machine.
 //   - images.go finds the obstacles of a restore.
 //

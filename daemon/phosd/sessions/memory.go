@@ -13,9 +13,9 @@ import (
 )
 
 const (
-	// maxLook is between two looks at the memory for sessions while there are none, or while it is
-	// nearly empty. minLook is between two while the files of sessions are looked at, which they are
-	// if more than one part in busyPart of the memory is used.
+	// The memory for sessions is looked at every maxLook while there are no sessions or it is nearly
+	// empty, and every minLook while more than one part in busyPart of it is used. Then the files of
+	// sessions are looked at, too.
 	maxLook, minLook = time.Second, 50 * time.Millisecond
 	busyPart         = 4
 	// fillRate is how many bytes a second programs can fill at most: as fast as a large machine
@@ -29,8 +29,8 @@ const (
 	slackBytes = 16 << 20
 )
 
-// TmpfsLimits returns the limits that the kernel enforces. No user holds more than the maximum
-// number of programs is given, or than the setting says.
+// TmpfsLimits returns the limits that the kernel enforces. A user's limit is what as many programs
+// are given as a user may have, or what users.pinned_memory says if that is less.
 func TmpfsLimits(settings config.Config) rundir.Limits {
 	limits := settings.Sessions
 	user := uint64(limits.ProgramsPerUser) * (wire.SessionBytes + uint64(limits.ArenaSize))
@@ -193,7 +193,7 @@ func (m *Sessions) revoke(s *Session) {
 	r := &m.revoked
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if inUse(files, m.log) {
+	if trim(files, m.log) {
 		r.files = append(r.files, files)
 	}
 	if len(r.files) > maxRevoked {
@@ -220,7 +220,7 @@ func (r *revoked) trim(log *slog.Logger, space rundir.Space) (frees bool) {
 	}
 	kept := r.files[:0]
 	for _, files := range r.files {
-		if inUse(files, log) {
+		if trim(files, log) {
 			kept = append(kept, files)
 		}
 	}
@@ -229,8 +229,9 @@ func (r *revoked) trim(log *slog.Logger, space rundir.Space) (frees bool) {
 	return frees
 }
 
-// inUse trims files and reports whether they must be watched further.
-func inUse(files *rundir.Revoked, log *slog.Logger) bool {
+// trim truncates what a program has added to files, and reports whether they must be watched
+// further.
+func trim(files *rundir.Revoked, log *slog.Logger) bool {
 	trimmed, done, err := files.Trim()
 	if err != nil {
 		log.Error("trim files of an ended session", "error", err)

@@ -12,7 +12,7 @@ import (
 // small.
 const comparePieces = 2048
 
-// Cut makes the snapshot that of this instant: it copies only what is dirty or was not copied yet.
+// Cut completes the snapshot as of now: it copies only what is dirty or was not copied yet.
 // Nothing may write to the memories until it returns; afterwards the program may run. It may be
 // called again if the first cut was not consistent with other parts of the checkpoint.
 func (s *Snapshot) Cut(ctx context.Context) error {
@@ -100,7 +100,7 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 				one.clearDirty()
 			}
 			select {
-			case found <- finding{c.memory, c.sort(c.pieces[at:end], uncopied)}:
+			case found <- finding{c.memory, c.dirty(c.pieces[at:end], uncopied)}:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -109,8 +109,8 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 	return nil
 }
 
-// sort fills in the hashes of clean pieces and returns the dirty ones.
-func (c *cutMemory) sort(pieces []cutPiece, uncopied []gpu.Range) (work []*cutPiece) {
+// dirty returns the dirty ones of some pieces, and fills in the hashes of the others.
+func (c *cutMemory) dirty(pieces []cutPiece, uncopied []gpu.Range) (work []*cutPiece) {
 	for i := range pieces {
 		piece := &pieces[i]
 		if len(uncopied) > 0 && uncopied[0] == piece.Range {

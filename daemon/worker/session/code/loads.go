@@ -120,8 +120,9 @@ func (l *loads) nextLeaving() (next leaving, found bool) {
 	return next, true
 }
 
-// forget takes out the oldest of too much that has gone. What came and went without leaving a gap
-// is remembered too: a driver may have kept memory of it. mu is held.
+// forget takes out the oldest entries of unloaded code, as far as they exceed the limit. Code that
+// came and went without leaving a gap is remembered too: a driver may have kept memory of it. mu is
+// held.
 func (l *loads) forget() {
 	for {
 		var oldest *load
@@ -205,16 +206,16 @@ func (s *Code) Reload(r *core.Decoder, d *core.Device) error {
 	}
 	came := make([]*Module, len(in))
 	for i := range in {
-		if err := s.restoreReloadOne(r, d, &in[i], came[:i+1]); err != nil {
+		if err := s.reloadStep(r, d, &in[i], came[:i+1]); err != nil {
 			return fmt.Errorf("load %d of %d: %w", i+1, len(in), err)
 		}
 	}
 	return nil
 }
 
-// restoreReloadOne repeats the last of some steps. came are the modules of the steps before, nil
+// reloadStep repeats the last of some steps. came are the modules of the steps before, nil
 // where there are none.
-func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load, came []*Module) error {
+func (s *Code) reloadStep(r *core.Decoder, d *core.Device, in *saved.Load, came []*Module) error {
 	last := len(came) - 1
 	switch {
 	case in.Unloads > 0:
@@ -228,7 +229,7 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 		if s.reloaded[in.Module] != nil {
 			return core.Damaged("%v is loaded twice", in.Module)
 		}
-		m, err := s.restoreAgain(r, d, in.Module)
+		m, err := s.reloadModule(r, d, in.Module)
 		if err == nil {
 			if s.reloaded == nil {
 				s.reloaded = map[abi.Handle]*Module{}
@@ -253,8 +254,8 @@ func (s *Code) restoreReloadOne(r *core.Decoder, d *core.Device, in *saved.Load,
 	return nil
 }
 
-// restoreAgain loads the code of a module that is still there.
-func (s *Code) restoreAgain(r *core.Decoder, d *core.Device, handle abi.Handle) (*Module, error) {
+// reloadModule loads the code of a module that is still there.
+func (s *Code) reloadModule(r *core.Decoder, d *core.Device, handle abi.Handle) (*Module, error) {
 	at := slices.IndexFunc(r.In.Objects, func(o saved.Object) bool { return o.ID == uint64(handle) })
 	if at < 0 {
 		return nil, core.Damaged("there is no %v", handle)
@@ -278,7 +279,7 @@ func (s *Code) restoreAgain(r *core.Decoder, d *core.Device, handle abi.Handle) 
 	if code < 0 || code >= len(r.Images) {
 		return nil, core.Damaged("its code is not there")
 	}
-	m, err := s.restoreMeet(d, in, r.Images[code])
+	m, err := s.reloadInPlace(d, in, r.Images[code])
 	if err != nil {
 		return nil, fmt.Errorf("%v: %w", handle, err)
 	}
@@ -288,10 +289,10 @@ func (s *Code) restoreAgain(r *core.Decoder, d *core.Device, handle abi.Handle) 
 // maxCopies is how often code is loaded until its variables lie where they were.
 const maxCopies = 8
 
-// restoreMeet loads code so that its variables lie where they were: where a gap before them is
+// reloadInPlace loads code so that its variables lie where they were: where a gap before them is
 // unknown, copies of the code fill it. Where nothing helps, the error is a MovedError about where
 // they lay at first.
-func (s *Code) restoreMeet(d *core.Device, in *saved.Module, image core.Image) (*Module, error) {
+func (s *Code) reloadInPlace(d *core.Device, in *saved.Module, image core.Image) (*Module, error) {
 	m, err := s.restoreLoad(d, in.HeapBytes, image)
 	if err != nil {
 		return nil, err

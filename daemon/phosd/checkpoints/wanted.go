@@ -14,9 +14,9 @@ import (
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 )
 
-// openLife opens what outlives phosd: which images have ended programs, and which programs are
+// openRecords opens what outlives phosd: which images have ended programs, and which programs are
 // restored after a restart of the machine.
-func (c *Checkpoints) openLife() error {
+func (c *Checkpoints) openRecords() error {
 	programs, err := c.options.State.Records("programs")
 	if err != nil {
 		return err
