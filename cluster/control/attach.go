@@ -61,7 +61,7 @@ func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session, 
 		n.Gone = false
 		l.nodeEvent(n, "back", "")
 	}
-	l.introduced(n, hello)
+	l.noteHello(n, hello)
 	for _, report := range hello.GetHeld() {
 		l.report(n, report)
 	}
@@ -69,8 +69,8 @@ func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session, 
 	return nil
 }
 
-// introduced notes what an agent says of its node.
-func (l *Leader) introduced(n *node, hello *api.Hello) {
+// noteHello notes what an agent says of its node.
+func (l *Leader) noteHello(n *node, hello *api.Hello) {
 	if n.Version != hello.GetVersion() || n.BootID != hello.GetBootId() {
 		l.nodeEvent(n, "attached", fmt.Sprintf("agent %s at %s", hello.GetVersion(), hello.GetAddress()))
 	}

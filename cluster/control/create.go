@@ -175,7 +175,7 @@ func (l *Leader) feasible(spec launch.Spec) error {
 	}
 	state := launch.New(spec)
 	state.Phase = launch.Queued
-	need := fit.NeedOf("", &state, state.Needs().Together)
+	need := fit.NeedOf("", &state, state.Pending().Together)
 	if lacking := fit.Lacking(l.emptyTable(), &need); lacking != "" {
 		return fmt.Errorf("%w: %s; the cluster has %s", ErrNeverFits, lacking, l.has())
 	}

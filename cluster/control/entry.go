@@ -21,7 +21,7 @@ type entry struct {
 	preparing map[int]string
 	// cutOf has, by replica, the attempt whose image its node was told to be the first that is needed.
 	cutOf map[int]int
-	// kept means that the scheduler has stopped it, and it could not be stopped.
+	// kept means that the scheduler wanted to preempt it, but it can be neither saved nor restarted.
 	kept bool
 	// parts are what the scheduler places at once, by their number.
 	parts map[int]*part

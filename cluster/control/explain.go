@@ -180,10 +180,10 @@ func (l *Leader) startingReasons(e *entry) (reasons []string) {
 	return reasons
 }
 
-// stepped logs a step of the scheduler, and looks at it for jobs that do not wait: one that was new
-// to it, or whose place could not be taken, and that it has not started, has no room now. It is
-// called by the scheduler's loop, before the leader is handed the plan. What it has refused as too
-// large is looked at by again: there may be a new node, which counts from the next step on.
+// stepped logs a step of the scheduler, and has launches ended that refuse to wait: those whose job
+// came, or lost its place, in this step, and was not started. A job that is too large for all nodes
+// is handled by reconsider, because a node may just have come. The scheduler's loop calls stepped
+// before the leader gets the plan.
 func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan scheduler.Plan, stepErr error) error {
 	if q.log != nil {
 		if err := q.log.Step(now, events, plan, stepErr); err != nil {
@@ -202,7 +202,7 @@ func (q *queue) stepped(now time.Duration, events []scheduler.Event, plan schedu
 		default:
 			continue
 		}
-		if !q.placer.Refused(id) || slices.ContainsFunc(plan.Starts, func(s scheduler.Start) bool { return s.Job == id }) {
+		if !q.placer.RefusesToWait(id) || slices.ContainsFunc(plan.Starts, func(s scheduler.Start) bool { return s.Job == id }) {
 			continue
 		}
 		reasons := q.explanation(id)

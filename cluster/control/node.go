@@ -23,10 +23,10 @@ type node struct {
 	renewed time.Duration
 	// session is the stream to its agent; nil: none.
 	session *session.Session
-	// id is the node's number for the schedulers, once they know it.
+	// id is the node's number for the schedulers, once it was introduced to them.
 	id         cluster.NodeID
 	introduced bool
-	// open means that they place launches there.
+	// open means that the schedulers place launches there.
 	open bool
 	// live are the replicas with processes there.
 	live map[liveKey]liveReplica

@@ -66,10 +66,10 @@ const gang = 0
 func (l *Leader) syncParts(e *entry) {
 	switch e.State.Phase {
 	case launch.Queued:
-		l.wantGang(e, e.State.Needs().Together)
+		l.wantGang(e, e.State.Pending().Together)
 	case launch.Running:
 		l.shrinkParts(e)
-		for _, replica := range e.State.Needs().Single {
+		for _, replica := range e.State.Pending().Single {
 			if e.parts[replica+1] == nil {
 				l.submit(e, replica+1, []int{replica})
 			}

@@ -30,7 +30,7 @@ type queue struct {
 	// starting are the parts that wait for their places to become free.
 	starting map[*part]struct{}
 	placer   *fit.Placer
-	// grown means that the scheduler gets nodes with the next flush, and growths counts these.
+	// grown means that the scheduler gets nodes with the next flush. growths counts such flushes.
 	grown   bool
 	growths int
 	loop    *live.Loop
@@ -111,14 +111,14 @@ func (q *queue) report(err error) {
 		return
 	}
 	var refused *scheduler.EventError
-	if !errors.As(err, &refused) || !q.again(refused) {
+	if !errors.As(err, &refused) || !q.reconsider(refused) {
 		q.leader.log.Warn("scheduler ignored an event", "queue", q.name, "error", err)
 	}
 }
 
-// again handles an event that the scheduler has refused because of what it did not know, and
-// reports whether it could. By now the leader has all plans that the scheduler had made before.
-func (q *queue) again(refused *scheduler.EventError) bool {
+// reconsider handles an event that the scheduler has refused because of what it did not know yet,
+// and reports whether it could. By now the leader has all plans that the scheduler had made before.
+func (q *queue) reconsider(refused *scheduler.EventError) bool {
 	switch event := &refused.Event; event.Kind {
 	case scheduler.Submitted:
 		if !errors.Is(refused, scheduler.ErrTooLarge) {
@@ -126,7 +126,7 @@ func (q *queue) again(refused *scheduler.EventError) bool {
 		}
 		if p := q.parts[event.Facts.ID]; p != nil && !q.retry(p) {
 			p.tooLarge = true
-			if q.placer.Refused(p.id) {
+			if q.placer.RefusesToWait(p.id) {
 				q.leader.noRoom(q, p.id, nil)
 			}
 		}
@@ -139,7 +139,7 @@ func (q *queue) again(refused *scheduler.EventError) bool {
 	}
 }
 
-// flush lets the scheduler have what was posted. If it has got nodes, it is told again of parts
+// flush lets the scheduler have what was posted. If nodes are among that, it is told again of parts
 // that were larger than all its nodes together.
 func (q *queue) flush() {
 	if q.grown {

@@ -230,7 +230,7 @@ func (l *Leader) checkQuota(s Submission, specs []launch.Spec) error {
 	for _, spec := range specs {
 		state := launch.New(spec)
 		state.Phase = launch.Queued
-		least := (&part{entry: &entry{Launch: record.Launch{State: state}}, replicas: state.Needs().Together}).gpus()
+		least := (&part{entry: &entry{Launch: record.Launch{State: state}}, replicas: state.Pending().Together}).gpus()
 		if limits.GPUs.Exceeded(least) {
 			return fmt.Errorf("%w: the launch needs %d GPUs at once, and %s may have %d: ask for fewer, or an administrator for more",
 				ErrOverQuota, least, s.Owner, *limits.GPUs)

@@ -105,7 +105,7 @@ func (w *world) step() {
 
 // place is a scheduler: it gives what is asked for, or, if it is not fair, part of it.
 func (w *world) place() {
-	need := w.state.Needs()
+	need := w.state.Pending()
 	var chosen []int
 	if w.fair || w.random.IntN(4) > 0 {
 		chosen = append(chosen, need.Together...)

@@ -45,34 +45,34 @@ func (s State) Orders() (orders []Order) {
 	return orders
 }
 
-// Need is what a launch wants placed.
-type Need struct {
+// Pending is what of a launch waits for places.
+type Pending struct {
 	// Together are replicas that start at once or not at all.
 	Together []int
 	// Single are replicas that may join one by one.
 	Single []int
 }
 
-// Needs returns what waits for room.
-func (s State) Needs() (n Need) {
+// Pending returns which replicas wait for room.
+func (s State) Pending() (p Pending) {
 	if s.Phase != Queued && s.Phase != Running {
-		return Need{}
+		return Pending{}
 	}
 	if s.Phase == Queued {
-		n.Together = s.together()
+		p.Together = s.together()
 	}
 	for i := range s.Replicas {
 		r := &s.Replicas[i]
-		if r.pending() && s.joins(i) && !slices.Contains(n.Together, i) {
-			n.Single = append(n.Single, i)
+		if r.pending() && s.joins(i) && !slices.Contains(p.Together, i) {
+			p.Single = append(p.Single, i)
 		}
 	}
-	return n
+	return p
 }
 
-// joins reports whether a replica may join others that run. Those of a range do not join to find
-// that others have succeeded already, unless the launch lacks them, and not beside those that start
-// from a cut.
+// joins reports whether a replica may join others that run. One of a range joins only while no other
+// has ended, or if the launch cannot complete without it, and never beside replicas that start from
+// images.
 func (s *State) joins(replica int) bool {
 	r := &s.Replicas[replica]
 	job := s.Spec.Jobs[r.Job]

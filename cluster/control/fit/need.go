@@ -12,9 +12,9 @@ import (
 type Need struct {
 	Launch string
 	Place  launch.Place
-	// Refused means that it does not wait: it is refused if there is no room.
-	Refused  bool
-	Replicas []Replica
+	// RefusesToWait means that it ends if there is no room for it now.
+	RefusesToWait bool
+	Replicas      []Replica
 }
 
 // Replica is what one of them wants of its node.
@@ -34,7 +34,7 @@ type Replica struct {
 
 // NeedOf returns what some replicas of a launch want.
 func NeedOf(id string, s *launch.State, replicas []int) Need {
-	n := Need{Launch: id, Place: s.Spec.Place, Refused: s.Spec.Queue == launch.Refuse}
+	n := Need{Launch: id, Place: s.Spec.Place, RefusesToWait: s.Spec.Queue == launch.Refuse}
 	for _, i := range replicas {
 		n.Replicas = append(n.Replicas, ReplicaOf(&s.Spec, &s.Replicas[i], i))
 	}

@@ -57,11 +57,11 @@ func (p *Placer) Keep(id cluster.JobID, n Need) {
 	p.needs[id] = n
 }
 
-// Refused reports whether a job does not wait for a place.
-func (p *Placer) Refused(id cluster.JobID) bool {
+// RefusesToWait reports whether a job is to end if there is no place for it now.
+func (p *Placer) RefusesToWait(id cluster.JobID) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.needs[id].Refused
+	return p.needs[id].RefusesToWait
 }
 
 // Forget drops a job.
