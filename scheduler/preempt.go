@@ -42,9 +42,9 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 	}
 }
 
-// cycling reports whether a job has already been preempted twice at this time. Groups are compared
-// with what one job takes. What a victim had beyond that goes to any job that fits, possibly of the
-// same group. Then it may be the victims' turn again, at the same time without end.
+// cycling reports whether a job has already been preempted twice at this time. Without this limit
+// two groups could preempt each other forever at one time: a group is compared by what one of its
+// jobs takes, but what a victim had beyond that goes to any job that fits, possibly of that group.
 func (j *Job) cycling(now time.Duration) bool { return j.preemptedAt == now && j.preemptionsAtOnce > 1 }
 
 // held returns the sum of the GPUs of running jobs.

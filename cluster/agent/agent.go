@@ -168,8 +168,8 @@ func (a *Agent) Attached(ctx context.Context, client api.AgentsClient) {
 	go a.sendEnds(ctx, client)
 }
 
-// replaceLeader notes by what the leader is asked, unless that is another one by now than was; nil
-// is any.
+// replaceLeader sets the client for questions to the leader, if the present one is still was, or if
+// was is nil.
 func (a *Agent) replaceLeader(was, client api.AgentsClient) {
 	a.mu.Lock()
 	defer a.mu.Unlock()

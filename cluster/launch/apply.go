@@ -31,7 +31,7 @@ func (s *State) settle() {
 	}
 }
 
-// settleRunning ends a launch that lacks nothing more.
+// settleRunning ends a launch whose replicas have all ended, as far as it needs them.
 func (s *State) settleRunning() {
 	lost := false
 	for i := range s.Replicas {
@@ -257,8 +257,8 @@ func (j *Job) retries(cause Exit) bool {
 	return len(j.RetryOn) == 0 || cause.Code != 0 && slices.Contains(j.RetryOn, cause.Code)
 }
 
-// replace lets a replica that is gone wait for another place. If the others cannot go on without
-// it, all start again.
+// replace counts a replica that is gone as one that waits for another place. If the others cannot
+// go on without it, all start again.
 func (s *State) replace(r *Replica, reason string) {
 	job := s.Spec.Jobs[r.Job]
 	whole := s.count(r.Job, func(r *Replica) bool { return r.Live || r.Done }) >= job.Replicas.Min
@@ -269,7 +269,7 @@ func (s *State) replace(r *Replica, reason string) {
 	s.restart(reason)
 }
 
-// apply lets the replica wait for another place.
+// apply notes that the replica waits for another place.
 func (e ReplicaLost) apply(s *State) error {
 	if e.Replica < 0 || e.Replica >= len(s.Replicas) {
 		return fmt.Errorf("%w: there is no replica %d", ErrRefused, e.Replica)
@@ -280,7 +280,7 @@ func (e ReplicaLost) apply(s *State) error {
 	return nil
 }
 
-// apply lets the replicas of the node wait for other places.
+// apply notes that the replicas of the node wait for other places.
 func (e NodeGone) apply(s *State) error {
 	for i := range s.Replicas {
 		if r := &s.Replicas[i]; r.Live && r.Node == e.Node {
@@ -290,7 +290,7 @@ func (e NodeGone) apply(s *State) error {
 	return nil
 }
 
-// lose lets a replica wait for another place that has lost its processes.
+// lose notes that a replica has lost its processes. It waits for another place.
 func (s *State) lose(r *Replica, reason string) {
 	r.Live = false
 	if s.Phase == Running || s.Cutting {

@@ -70,9 +70,9 @@ func (s State) Pending() (p Pending) {
 	return p
 }
 
-// joins reports whether a replica may join others that run. One of a range joins only while no other
-// has ended, or if the launch cannot complete without it, and never beside replicas that start from
-// images.
+// joins reports whether a replica may join others that run. One of a range joins only while no
+// other has ended, or if the launch cannot complete without it, and never beside replicas that
+// start from images.
 func (s *State) joins(replica int) bool {
 	r := &s.Replicas[replica]
 	job := s.Spec.Jobs[r.Job]

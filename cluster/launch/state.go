@@ -5,7 +5,7 @@ import "slices"
 // Phase is how far a launch has come.
 type Phase string
 
-// The phases of a launch. All but Suspended and Ended are left without a user, whatever happens.
+// The phases of a launch. It leaves each of them by itself, except Suspended and Ended.
 const (
 	// Waiting waits for the launches in Spec.After.
 	Waiting Phase = "waiting"

@@ -13,9 +13,10 @@ type Launch struct {
 	// ID is the key. Number counts the launches of the cluster; people type it.
 	ID     string `json:"id"`
 	Number int    `json:"number"`
-	// Owner is the account that its processes have, By the user that has submitted it.
+	// Owner is the account as which its processes run.
 	Owner string `json:"owner"`
-	By    string `json:"by"`
+	// By is the user that has submitted it.
+	By string `json:"by"`
 	// Request is the number that the caller gave the request; empty: none.
 	Request string `json:"request,omitempty"`
 

@@ -124,8 +124,8 @@ func (a Caller) SameProcess(other Caller) bool {
 	return a.UID == other.UID && a.Process == other.Process
 }
 
-// PeerOf returns the credentials of a unix socket's peer. It also does if phosd
-// lacks file descriptors; see Identified.
+// PeerOf returns the credentials of a unix socket's peer. It succeeds even if phosd lacks file
+// descriptors; see Identified.
 func PeerOf(conn net.Conn) (Caller, error) {
 	if counted, ok := conn.(*CountedConn); ok {
 		conn = counted.UnixConn

@@ -83,8 +83,9 @@ CUresult phos_post(struct phos_call *c);
  * phos_take_* before the thread makes another call. */
 CUresult phos_wait(struct phos_call *c);
 
-/* Before and after the calling thread holds what no checkpoint can save. A checkpoint waits for the
- * end, and the beginning waits for a checkpoint. In between, the thread makes no call. */
+/* Call hold_begin before the thread opens something that CRIU cannot save, and hold_end after it
+ * has closed it. A checkpoint waits for the end; the beginning waits for a checkpoint. In between,
+ * the thread makes no call. */
 CUresult phos_hold_begin(void);
 void phos_hold_end(void);
 

@@ -9,8 +9,8 @@
 // engine whose first events are one Adopted for each job that has not ended, with what
 // scheduler.Job.State returned for it, and Cordoned, Drained, NodeDown and Occupied as they hold.
 // It then decides as the other one would have, with exceptions. It decides once more at the time of
-// the takeover: in the instant of a round, or where the other one preempted no job a third time at
-// one time. And some policies remember more than the states of jobs:
+// the takeover: so a round may run twice, and a job may be preempted a third time at one instant.
+// And some policies remember more than the states of jobs:
 //
 //   - Conservative backfilling makes its reservations again, in the jobs' order: a job may get a
 //     later one than it had, if runs ended early. Under EASY, too, a job that exceeds its estimate

@@ -18,8 +18,8 @@
 // The directory is locked as long as a supervisor lives, from before its start. An agent that was
 // restarted calls Adopt, which reaches the supervisor by its socket. If the supervisor was killed,
 // Adopt kills what is left in the cgroup, and notes the end. After a boot nothing is left. The
-// kernel kills the processes of a supervisor that is killed, but not what they have left behind:
-// without an agent that adopts it, that has no deadline.
+// kernel kills the processes of a supervisor that is killed, but not their children: these run
+// without a deadline until an agent adopts the attempt.
 //
 // Where the processes must be one tree, so that they can be saved together, the supervisor has one
 // child instead: their trunk (package trunk), which starts them and tells how they end (trunk.go).
@@ -33,6 +33,6 @@
 //
 // # Locking
 //
-// In a supervisor, the lock of execs is taken before that of children, and that before the one of
-// course. Those of fence and output are leaves: no other of this package is taken under them.
+// In a supervisor, execs.starting is taken before children.mu, and that before course.mu. fence.mu
+// and output.mu are leaves: no other lock of this package is taken under them.
 package supervisor

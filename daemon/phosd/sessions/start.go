@@ -141,7 +141,7 @@ func (m *Sessions) describeHolders(given slot) string {
 	return quota.Describe(given.uid, programs)
 }
 
-// release gives back a slot of which no session has come.
+// release gives back a slot that got no session.
 func (m *Sessions) release(given slot) {
 	if given.standby != nil {
 		given.standby.End()

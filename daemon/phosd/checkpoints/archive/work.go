@@ -24,9 +24,9 @@ type WorkOptions struct {
 	Cancel context.CancelCauseFunc
 }
 
-// Work returns the function by which ckpt makes work directories. What is on the disk of the state
-// directory, which all users share, counts as the user's, from the expected size on. It is looked
-// at until the context ends, and counted until it is removed.
+// Work returns the function by which ckpt makes work directories. All users share the disk of the
+// state directory, so what a directory takes there counts against the user's quota, at least with
+// the expected size, until it is removed. Its size is looked at until the context ends.
 func (a *Archive) Work(
 	ctx context.Context,
 	options WorkOptions,
