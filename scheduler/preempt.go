@@ -17,7 +17,7 @@ func (e *Engine) makeRoom(j *Job, w *walk) bool {
 		return false
 	}
 	if e.grouper == nil {
-		behind := e.heldBehind(j)
+		behind := e.heldBehind(j.group, j.rank)
 		w.victims = behind > 0 // the waiting jobs behind j have even fewer running jobs behind them
 		if behind == 0 || e.free.WholeFor(j)+behind < j.minFree() {
 			return false
@@ -176,7 +176,7 @@ func (e *Engine) holdsUsableGPU(v, j *Job) bool {
 // offerOwnGroup offers the jobs of j's own group that rank behind it.
 func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 	for v := range j.group.fromLast(e.now) {
-		if !v.rankAt(e.now).isBehind(j, &e.policies) {
+		if !v.rankAt(e.now).isBehind(j.rank, &e.policies) {
 			return true
 		}
 		if !offer(v) {
@@ -186,11 +186,11 @@ func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 	return true
 }
 
-// isBehind reports whether r, the current rank of a running job, is behind that of waiting job j.
+// isBehind reports whether r, the current rank of a running job, is behind that of a waiting one.
 // If jobs have a quantum, equal rank suffices for a job that will rank behind immediately
 // afterwards, so that equals alternate at whole quanta.
-func (r Rank) isBehind(j *Job, p *Policies) bool {
-	order := r.Compare(j.rank)
+func (r Rank) isBehind(waiting Rank, p *Policies) bool {
+	order := r.Compare(waiting)
 	return order > 0 || order == 0 && r.Growth > 0 && p.Quantum > 0
 }
 
@@ -266,22 +266,23 @@ func ranksAfter(a, b *Job, now time.Duration) bool {
 	return byDue(a, b) > 0
 }
 
-// heldBehind returns how many GPUs the running jobs of j's group have that rank behind it or equal.
-// It may include a few jobs that will be equal a moment later; ranks are compared exactly only
+// heldBehind returns how many GPUs the running jobs of a group have that rank behind a waiting job
+// or equal. It may include a few jobs that will be equal a moment later; ranks are compared exactly only
 // where it matters.
-func (e *Engine) heldBehind(j *Job) (gpus int) {
-	for _, s := range j.group.series {
-		gpus += s.heldBehind(j, e.seconds)
+func (e *Engine) heldBehind(g *group, waiting Rank) (gpus int) {
+	for _, s := range g.series {
+		gpus += s.heldBehind(waiting, e.seconds)
 	}
 	return gpus
 }
 
-// heldBehind returns how many GPUs the jobs of the series have that rank behind j or equal.
-func (s *series) heldBehind(j *Job, now float64) int {
+// heldBehind returns how many GPUs the jobs of the series have that rank behind a waiting one or
+// equal.
+func (s *series) heldBehind(waiting Rank, now float64) int {
 	const precision = 1e-12 // relative error of float64 sums and products, with a wide margin
 	grown := s.growth * now
-	slack := precision * (math.Abs(j.rank.Value) + math.Abs(grown))
-	return s.jobs.HeldBehind(&ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value - grown - slack, At: math.MinInt64})
+	slack := precision * (math.Abs(waiting.Value) + math.Abs(grown))
+	return s.jobs.HeldBehind(&ranked.Key{Tier: waiting.Tier, Value: waiting.Value - grown - slack, At: math.MinInt64})
 }
 
 // markExhausted notes that the walk has started every job that could start, so that the next one
@@ -292,15 +293,25 @@ func (e *Engine) markExhausted() {
 		(e.fill || e.policies.Backfill == nil)
 }
 
-// blockedJob is a job that found no place.
+// blockedJob is a job that found no place. Its rank and shape are here, too: reading the job itself
+// would fetch it from memory.
 type blockedJob struct {
 	*Job
+	key   ranked.Key // in the queue
+	rank  Rank       // the same, to compare it with those of running jobs
+	shape *resourceShape
+
 	behind    int // GPUs held behind it
 	shortfall int // how many more must be held behind it before a preemption can help
 
 	// While jobs take turns: when it may find a place, if it will, and whether that is computed.
 	crossing          time.Duration
 	crosses, foreseen bool
+}
+
+// newBlocked returns a blocked job by its key in the queue.
+func newBlocked(j *Job, k ranked.Key, shape *resourceShape) blockedJob {
+	return blockedJob{Job: j, key: k, rank: Rank{Tier: k.Tier, Value: k.Value}, shape: shape}
 }
 
 // anyRoom reports whether a blocked job could have enough GPUs if all jobs that rank behind it were
@@ -318,7 +329,7 @@ func (e *Engine) anyRoom() bool {
 
 // hasRoom computes a blocked job's shortfall and reports whether there is none.
 func (e *Engine) hasRoom(b *blockedJob) bool {
-	b.behind = e.heldBehind(b.Job)
+	b.behind = e.heldBehind(b.group, b.rank)
 	b.shortfall = b.minFree() - e.free.WholeFor(b.Job) - b.behind
 	if b.behind == 0 {
 		b.shortfall = max(1, b.shortfall)
@@ -368,12 +379,12 @@ func (e crossings) of(b *blockedJob) (at time.Duration, ok bool) {
 		if b.shortfall > 0 {
 			next = s.jobs.LastHolding(e.behindIn(s, b) + (b.shortfall+growing-1)/growing)
 		} else {
-			next = s.jobs.Last(func(v *Job) bool { return !v.rankAt(e.now).isBehind(j, &e.policies) })
+			next = s.jobs.Last(func(v *Job) bool { return !v.rankAt(e.now).isBehind(j.rank, &e.policies) })
 		}
 		if next == nil || next.Tier != j.rank.Tier {
 			continue
 		}
-		if t, will := s.crossesAt(next, j, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
+		if t, will := s.crossesAt(next, j.rank, e.now, e.policies.Quantum > 0); will && (!ok || t < at) {
 			at, ok = t, true
 		}
 	}
@@ -385,13 +396,13 @@ func (e crossings) behindIn(s *series, b *blockedJob) int {
 	if len(b.group.series) == 1 {
 		return b.behind
 	}
-	return s.heldBehind(b.Job, e.seconds)
+	return s.heldBehind(b.rank, e.seconds)
 }
 
 // crossesAt returns when a job of the series will rank behind a waiting one; if equal ranks suffice
 // (turns), when they are equal.
-func (s *series) crossesAt(v *ranked.Leaf[*Job], j *Job, now time.Duration, turns bool) (time.Duration, bool) {
-	seconds := (j.rank.Value - v.Value) / s.growth
+func (s *series) crossesAt(v *ranked.Leaf[*Job], waiting Rank, now time.Duration, turns bool) (time.Duration, bool) {
+	seconds := (waiting.Value - v.Value) / s.growth
 	if !(seconds < math.MaxInt64/2e9) {
 		return 0, false
 	}

@@ -148,7 +148,11 @@ func (e *Engine) enqueue(j *Job) {
 	k := ranked.Key{Tier: j.rank.Tier, Value: j.rank.Value, At: j.facts.Submit, ID: int64(j.facts.ID)}
 	switch {
 	case j.phase == Waiting:
-		j.inQueue = j.group.waiting.Add(&j.leaf, k, j, j.shape.need, j.content())
+		var own ranked.Content
+		if j.group.waiting.TrackTimes {
+			own = j.content()
+		}
+		j.inQueue = j.group.waiting.Add(&j.leaf, k, j, j.shape.need, own)
 		j.shape.class.queued++
 	case j.phase == Running && j.preemptible:
 		j.series = j.group.seriesOf(j.rank.Growth)

@@ -73,7 +73,7 @@ func (e turnTaking) foreseeCrossing() {
 		b := &e.blocked[i]
 		if !b.foreseen {
 			b.foreseen = true
-			b.crossing, b.crosses = e.crossingOf(b.Job)
+			b.crossing, b.crosses = e.crossingOf(b)
 		}
 		if b.crosses && (!e.turns.grows || b.crossing < e.turns.crossing) {
 			e.turns.crossing, e.turns.grows = b.crossing, true
@@ -91,16 +91,16 @@ func (e turnTaking) foreseeCrossing() {
 }
 
 // crossingOf returns when a blocked job may find a place.
-func (e turnTaking) crossingOf(j *Job) (at time.Duration, ok bool) {
+func (e turnTaking) crossingOf(b *blockedJob) (at time.Duration, ok bool) {
 	all := e.groups[0].series
 	if len(all) == 0 || all[0].growth <= 0 {
 		return 0, false
 	}
-	last := all[0].jobs.LastHolding(j.minFree())
-	if last == nil || last.Tier != j.rank.Tier {
+	last := all[0].jobs.LastHolding(b.shape.need.MinGPUs)
+	if last == nil || last.Tier != b.rank.Tier {
 		return 0, false
 	}
-	return all[0].crossesAt(last, j, e.now, true)
+	return all[0].crossesAt(last, b.rank, e.now, true)
 }
 
 // takeTurn decides what a walk would decide now, and reports whether it could foresee that.
@@ -113,17 +113,17 @@ func (e turnTaking) takeTurn() bool {
 		return true
 	}
 	v := a.Subject
-	if at, any := e.preemptTimers.Next(); any && at <= e.now {
+	if next, any := e.preemptTimers.Next(); any && next <= e.now {
 		return e.takeTurns(v)
 	}
-	j, foreseen := e.successor(v, len(v.placement))
-	if j != nil && foreseen && (len(v.placement) == 1 || e.heldBehind(j) == 0) {
-		e.exchange(v, j)
+	at, foreseen := e.successor(v, len(v.placement))
+	if at >= 0 && foreseen && (len(v.placement) == 1 || e.heldBehind(e.groups[0], e.blocked[at].rank) == 0) {
+		e.exchange(v, at)
 		return true
 	}
 	v.preemptible = true
 	e.enqueue(v)
-	return j == nil && foreseen && e.foreseeAll()
+	return at < 0 && foreseen && e.foreseeAll()
 }
 
 // takeTurns is takeTurn if the quanta of several jobs are over, of which v is the first.
@@ -141,14 +141,14 @@ func (e turnTaking) takeTurns(v *Job) bool {
 		if last == nil {
 			break
 		}
-		j, foreseen := e.successor(last.Job, 0)
+		at, foreseen := e.successor(last.Job, 0)
 		if !foreseen {
 			return false
 		}
-		if j == nil {
+		if at < 0 {
 			break
 		}
-		e.exchange(last.Job, j)
+		e.exchange(last.Job, at)
 	}
 	return !e.anyRoom() && e.foreseeAll()
 }
@@ -163,61 +163,61 @@ func (e turnTaking) foreseeAll() bool {
 	return len(e.groups[0].series) < 2
 }
 
-// successor returns which waiting job gets just the GPUs of a running one that is preempted first;
-// nil if it keeps them. More is how many GPUs it has, unless the series counts them. foreseen is
-// false if something else may happen.
-func (e turnTaking) successor(v *Job, more int) (j *Job, foreseen bool) {
+// successor returns which blocked job gets just the GPUs of a running one that is preempted first;
+// a negative index if it keeps them. More is how many GPUs it has, unless the series counts them.
+// foreseen is false if something else may happen.
+func (e turnTaking) successor(v *Job, more int) (at int, foreseen bool) {
 	has, rank := len(v.placement), v.rankAt(e.now)
 	for i := range e.blocked {
 		b := &e.blocked[i]
-		if !rank.isBehind(b.Job, &e.policies) {
-			return nil, true
+		if !rank.isBehind(b.rank, &e.policies) {
+			return -1, true
 		}
-		if has < b.gpus {
-			if e.heldBehind(b.Job)+more >= b.gpus {
-				return nil, false
+		if needs := b.shape.need.MinGPUs; has != needs {
+			if has < needs && e.heldBehind(e.groups[0], b.rank)+more < needs {
+				continue
 			}
-			continue
+			return -1, false
 		}
-		return b.Job, has == b.gpus && v.facts.Share == wholeGPU && e.free.allUsable(v.placement) &&
-			b.shape.fits
+		return i, v.facts.Share == wholeGPU && e.free.allUsable(v.placement) && b.shape.fits
 	}
-	return nil, true
+	return -1, true
 }
 
-// exchange gives the GPUs of a running job to the first waiting one of its shape.
-func (e turnTaking) exchange(v, j *Job) {
+// exchange gives the GPUs of a running job to a blocked one, the first waiting one of its shape.
+func (e turnTaking) exchange(v *Job, at int) {
+	j := e.blocked[at].Job
 	if e.observer != nil {
 		e.observer.Preempts(v, j)
 	}
-	on, k := v.placement, j.inQueue.Key
+	on := v.placement
 	v.gpusReleased = true
 	e.stop(v)
 	e.launch(j, on, float64(len(on))/float64(j.facts.GPUs))
-	e.replaceBlocked(j, &k)
-	e.insertBlocked(v) // it may be before j: one of equal rank that was submitted earlier
+	e.replaceBlocked(at)
+	e.insertBlocked(newBlocked(v, v.inQueue.Key, v.shape)) // it may be before j, if it was submitted earlier
 	e.foreseeCrossing()
 }
 
-// replaceBlocked puts the next waiting job of a shape in the place of one that has started.
-func (e turnTaking) replaceBlocked(j *Job, k *ranked.Key) {
-	at := slices.IndexFunc(e.blocked, func(b blockedJob) bool { return b.Job == j })
+// replaceBlocked puts the next waiting job of a shape in the place of a blocked one that has
+// started.
+func (e turnTaking) replaceBlocked(at int) {
+	started := e.blocked[at]
 	e.blocked = slices.Delete(e.blocked, at, at+1)
 	other := ranked.MatchAll
-	other.Skip = ^j.shape.bit
-	if next := e.groups[0].waiting.First(k, &other); next != nil {
-		e.insertBlocked(next.Job)
+	other.Skip = ^started.shape.bit
+	if next, ok := e.groups[0].waiting.First(&started.key, &other); ok {
+		e.insertBlocked(newBlocked(next.Job, next.Key, started.shape))
 	}
 }
 
 // insertBlocked adds a waiting job to the blocked ones by rank, unless one of its shape is before
 // it. One of its shape behind it is replaced.
-func (e turnTaking) insertBlocked(j *Job) {
-	k := &j.inQueue.Key
+func (e turnTaking) insertBlocked(b blockedJob) {
 	at := len(e.blocked)
 	for i := len(e.blocked) - 1; i >= 0; i-- {
-		same := e.blocked[i].shape == j.shape
-		if e.blocked[i].inQueue.Before(k) {
+		same := e.blocked[i].shape == b.shape
+		if e.blocked[i].key.Before(&b.key) {
 			if same {
 				return
 			}
@@ -228,5 +228,5 @@ func (e turnTaking) insertBlocked(j *Job) {
 			e.blocked = slices.Delete(e.blocked, i, i+1)
 		}
 	}
-	e.blocked = slices.Insert(e.blocked, at, blockedJob{Job: j})
+	e.blocked = slices.Insert(e.blocked, at, b)
 }

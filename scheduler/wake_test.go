@@ -71,7 +71,7 @@ func (e *Engine) crossings(consider func(time.Duration)) {
 	for w := range e.Waiting() {
 		for _, s := range w.group.series {
 			s.jobs.Each(func(r *Job) bool {
-				at, will := s.crossesAt(r.inSeries, w, e.now, e.policies.Quantum > 0)
+				at, will := s.crossesAt(r.inSeries, w.rank, e.now, e.policies.Quantum > 0)
 				if will && s.growth > 0 && r.rank.Tier == w.rank.Tier && at > e.now+1 {
 					consider(at)
 				}

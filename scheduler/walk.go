@@ -59,8 +59,8 @@ func (e *Engine) nextCandidate(w *walk) *Job {
 	}
 	for _, g := range e.groups {
 		for {
-			found := g.waiting.First(g.reached(e.walks), &w.filter)
-			if found == nil {
+			found, ok := g.waiting.First(g.reached(e.walks), &w.filter)
+			if !ok {
 				break
 			}
 			g.passed, g.walked = found.Key, e.walks
@@ -172,7 +172,7 @@ const maxBlocked = 64
 // recordBlocked adds a job to the blocked ones.
 func (e *Engine) recordBlocked(j *Job) {
 	if len(e.blocked) < maxBlocked {
-		e.blocked = append(e.blocked, blockedJob{Job: j})
+		e.blocked = append(e.blocked, newBlocked(j, j.inQueue.Key, j.shape))
 	}
 }
 

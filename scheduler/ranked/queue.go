@@ -27,8 +27,8 @@ type Queue[J any] struct {
 type lane[J any] struct {
 	run   run[J]
 	tree  Tree[J]
-	early *Leaf[J] // the first one of the tree
-	first *Leaf[J] // of all
+	early Entry[J] // the first one of the tree
+	first Entry[J] // of all
 }
 
 // Filter selects jobs of a queue.
@@ -59,20 +59,12 @@ func (q *Queue[J]) Add(n *Leaf[J], k Key, job J, need Need, own Content) *Leaf[J
 		l.run.add(n)
 	} else {
 		l.tree.Add(n, k, job, own)
-		l.early = earlier(l.early, n)
+		l.early = *earlier(&l.early, &Entry[J]{k, job, n})
 	}
 	n.lane = l
-	l.first = earlier(l.first, n)
+	l.first = *earlier(&l.first, &Entry[J]{k, job, n})
 	q.Size++
 	return n
-}
-
-// earlier returns which of two leaves is first; nil is no leaf.
-func earlier[J any](a, b *Leaf[J]) *Leaf[J] {
-	if a == nil || b != nil && b.Before(&a.Key) {
-		return b
-	}
-	return a
 }
 
 // laneOf returns the lane of a need, which it may have to create.
@@ -93,48 +85,50 @@ func (q *Queue[J]) Remove(n *Leaf[J]) {
 	if n.place > 0 {
 		l.run.remove(n)
 	} else {
-		if l.early == n {
-			l.early = n.next()
+		if l.early.leaf == n {
+			l.early = n.next().entry()
 		}
 		l.tree.Remove(n)
 	}
-	if l.first == n {
-		l.first = earlier(l.run.first(), l.early)
+	if l.first.leaf == n {
+		next := l.run.first()
+		l.first = *earlier(&next, &l.early)
 	}
 	n.lane = nil
 	q.Size--
 }
 
-// firstAfter returns the first leaf behind a key.
-func (l *lane[J]) firstAfter(k *Key) *Leaf[J] {
-	return earlier(l.run.firstAfter(k), l.tree.firstAfter(k))
+// firstAfter returns the first entry behind a key.
+func (l *lane[J]) firstAfter(k *Key) Entry[J] {
+	a, b := l.run.firstAfter(k), l.tree.firstAfter(k).entry()
+	return *earlier(&a, &b)
 }
 
-// First returns the first leaf that matches a filter, behind a key unless that is nil.
-func (q *Queue[J]) First(after *Key, w *Filter) (first *Leaf[J]) {
+// First returns the first job that matches a filter, behind a key unless that is nil; ok is false
+// if there is none.
+func (q *Queue[J]) First(after *Key, w *Filter) (first Entry[J], ok bool) {
 	for i, need := range q.needs {
-		found := q.lanes[i].first
-		if need.Shape&^w.Skip == 0 || need.MinGPUs > w.MaxGPUs || found == nil || first != nil && first.Before(&found.Key) {
+		l := q.lanes[i]
+		if need.Shape&^w.Skip == 0 || need.MinGPUs > w.MaxGPUs || l.first.leaf == nil || earlier(&first, &l.first) == &first {
 			continue
 		}
+		found := l.first
 		if w.Limited {
-			found = q.lanes[i].tree.root.firstShort(after, w.MaxTimes[SizeClass(need.MinGPUs)])
+			found = l.tree.root.firstShort(after, w.MaxTimes[SizeClass(need.MinGPUs)]).entry()
 		} else if after != nil && !after.Before(&found.Key) {
-			found = q.lanes[i].firstAfter(after)
+			found = l.firstAfter(after)
 		}
-		if found != nil && (first == nil || found.Before(&first.Key)) {
-			first = found
-		}
+		first = *earlier(&first, &found)
 	}
-	return first
+	return first, first.leaf != nil
 }
 
 // Each calls yield for each job in order, and reports whether none returned false.
 func (q *Queue[J]) Each(yield func(J) bool) bool {
 	m := merge[J]{}
 	for _, l := range q.lanes {
-		for _, head := range [...]*Leaf[J]{l.early, l.run.first()} {
-			if head != nil {
+		for _, head := range [...]Entry[J]{l.early, l.run.first()} {
+			if head.leaf != nil {
 				m.heads = append(m.heads, head)
 			}
 		}
@@ -151,12 +145,12 @@ func (q *Queue[J]) Each(yield func(J) bool) bool {
 	return true
 }
 
-// merge is a heap of the next leaves of several runs and trees.
-type merge[J any] struct{ heads []*Leaf[J] }
+// merge is a heap of the next entries of several runs and trees.
+type merge[J any] struct{ heads []Entry[J] }
 
-// advance goes on to the leaf behind the first one.
+// advance goes on to the entry behind the first one.
 func (m *merge[J]) advance() {
-	if next := m.heads[0].following(); next != nil {
+	if next := m.heads[0].following(); next.leaf != nil {
 		m.heads[0] = next
 	} else {
 		last := len(m.heads) - 1
@@ -166,12 +160,12 @@ func (m *merge[J]) advance() {
 	m.sink(0)
 }
 
-// following returns the leaf behind n in its run or tree.
-func (n *Leaf[J]) following() *Leaf[J] {
-	if n.place > 0 {
-		return n.lane.run.next(n)
+// following returns the entry behind e in its run or tree.
+func (e *Entry[J]) following() Entry[J] {
+	if e.leaf.place > 0 {
+		return e.leaf.lane.run.next(e.leaf)
 	}
-	return n.next()
+	return e.leaf.next().entry()
 }
 
 // sink moves a head down until the heap is in order.

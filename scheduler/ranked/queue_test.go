@@ -49,14 +49,14 @@ func compareFirst(t *testing.T, q *Queue[int], draw *rand.Rand, all []*entry) {
 		after = &all[from].leaf.Key
 		from++
 	}
-	var want *Leaf[int]
+	want := -1
 	for _, e := range all[from:] {
 		if e.need.Shape&^w.Skip != 0 && e.need.MinGPUs <= w.MaxGPUs && (!w.Limited || e.own.Time <= e.longest) {
-			want = e.leaf
+			want = int(e.leaf.ID)
 			break
 		}
 	}
-	if got := q.First(after, &w); got != want {
-		t.Fatalf("filter %+v: got %v, want %v", w, got, want)
+	if got, ok := q.First(after, &w); ok != (want >= 0) || ok && (got.Job != want || got.ID != int64(want)) {
+		t.Fatalf("filter %+v: got %+v, want job %d", w, got, want)
 	}
 }
