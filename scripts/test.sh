@@ -90,7 +90,18 @@ apart() {
 export PHOS_ROUNDS_ALL=1
 # The golangci-lint of "build.sh lint" vets more than go test does by itself.
 export GOFLAGS="${GOFLAGS:-} -vet=off"
+# close_inherited: files from outside are on mounts that CRIU does not find in here.
+close_inherited() {
+	local fd
+	exec </dev/null
+	for fd in /proc/self/fd/*; do
+		fd=${fd##*/}
+		if ((fd > 2 && fd != 255)); then eval "exec $fd>&-"; fi # 255 is bash's, of this script
+	done
+}
+
 if [ $# = 1 ]; then
+	close_inherited
 	"lane_$1"
 	exit
 fi
