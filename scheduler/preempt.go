@@ -267,8 +267,8 @@ func ranksAfter(a, b *Job, now time.Duration) bool {
 }
 
 // heldBehind returns how many GPUs the running jobs of a group have that rank behind a waiting job
-// or equal. It may include a few jobs that will be equal a moment later; ranks are compared
-// exactly only where it matters.
+// or equal. It may include a few jobs that will be equal a moment later; ranks are compared exactly
+// only where it matters.
 func (e *Engine) heldBehind(g *group, waiting Rank) (gpus int) {
 	for _, s := range g.series {
 		gpus += s.heldBehind(waiting, e.seconds)

@@ -23,7 +23,8 @@ func newEntry(draw *rand.Rand, id int, drift float64) *entry {
 		leaf: new(Leaf[int]), need: Need{Shape: 1 << draw.IntN(4), MinGPUs: 1 + draw.IntN(8)},
 		longest: time.Duration(draw.IntN(100)),
 	}
-	e.leaf.Key = Key{Value: float64(draw.IntN(20)-10) + math.Round(drift*float64(id)), At: time.Duration(draw.IntN(3)), ID: int64(id)}
+	value := float64(draw.IntN(20)-10) + math.Round(drift*float64(id))
+	e.leaf.Key = Key{Value: value, At: time.Duration(draw.IntN(3)), ID: int64(id)}
 	e.own = Content{Held: draw.IntN(5), Time: time.Duration(draw.IntN(100)), Longest: &e.longest}
 	return e
 }
