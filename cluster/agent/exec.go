@@ -145,13 +145,14 @@ func (x *execution) follow() *api.ExecEnd {
 	end, err := x.runs.Wait()
 	x.streams.drain()
 	copies.Wait()
-	switch {
-	case err != nil:
-		return &api.ExecEnd{Signal: int32(unix.SIGKILL), Error: "the attempt has ended"}
-	case end.Orphaned:
-		return &api.ExecEnd{Signal: int32(end.Signal), Code: int32(end.Code), Error: "the process has ended"}
+	if err != nil { // with the last process its supervisor ends, perhaps before it has answered
+		end = supervisor.ExecEnd{Signal: int(unix.SIGKILL), Orphaned: true}
 	}
-	return &api.ExecEnd{Code: int32(end.Code), Signal: int32(end.Signal)}
+	told := &api.ExecEnd{Code: int32(end.Code), Signal: int32(end.Signal)}
+	if end.Orphaned {
+		told.Error = "the process has ended"
+	}
+	return told
 }
 
 // copy sends what the command prints. It waits while the user's side takes nothing.
