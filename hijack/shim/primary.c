@@ -1,26 +1,11 @@
 /* Primary contexts, and their state. PyTorch asks for the state three times per kernel, so it is
- * cached: it changes only by calls of this process. */
+ * remembered: it changes only by calls of this process. */
+#include "answers.h"
 #include "objects.h"
 #include "session.h"
 #include "zz_calls.h"
 
-/* A device's state: the flags, two bits, and a count of changes. */
-#define ACTIVE (UINT64_C(1) << 32)
-#define KNOWN  (UINT64_C(1) << 33)
-#define CHANGE (UINT64_C(1) << 34)
-
-static _Atomic uint64_t states[PHOS_DEVICE_MAX];
-
-/* Makes the state unknown. Called before and after each change, so that a query at the same time
- * cannot store what it found: the count differs. */
-static void forget(CUdevice device)
-{
-	if (device < 0 || device >= PHOS_DEVICE_MAX)
-		return;
-	uint64_t old = atomic_load(&states[device]);
-	while (!atomic_compare_exchange_weak(&states[device], &old, (old & ~(CHANGE - 1)) + CHANGE))
-		;
-}
+#define ACTIVE (UINT64_C(1) << 32) /* in the answer, beside the flags */
 
 CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *active)
 {
@@ -31,33 +16,31 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned int *flags, int *a
 		return result;
 	if (phos_device_find(device) == NULL)
 		return CUDA_ERROR_INVALID_DEVICE;
-	uint64_t old = atomic_load_explicit(&states[device], memory_order_acquire);
-	if ((old & KNOWN) != 0) {
-		*flags = (uint32_t)old;
-		*active = (old & ACTIVE) != 0;
+	struct phos_question question =
+		phos_question(PHOS_CALL_cuDevicePrimaryCtxGetState, (uint64_t)device, 0, 0, 0);
+	uint64_t state;
+	if (phos_answer_find(&question, &state)) {
+		*flags = (uint32_t)state;
+		*active = (state & ACTIVE) != 0;
 		return CUDA_SUCCESS;
 	}
 	result = phos_call_cuDevicePrimaryCtxGetState(device, flags, active);
 	if (result == CUDA_SUCCESS)
-		atomic_compare_exchange_strong(&states[device], &old,
-					       (old & ~(CHANGE - 1)) | KNOWN |
-						       (*active != 0 ? ACTIVE : 0) | *flags);
+		phos_answer_enter(&question, (*active != 0 ? ACTIVE : 0) | *flags);
 	return result;
 }
 
 CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned int flags)
 {
-	forget(device);
 	CUresult result = phos_call_cuDevicePrimaryCtxSetFlags_v2(device, flags);
-	forget(device);
+	phos_answers_forget();
 	return result;
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 {
-	forget(device);
 	CUresult result = phos_call_cuDevicePrimaryCtxRetain(context, device);
-	forget(device);
+	phos_answers_forget();
 	if (result == CUDA_SUCCESS) {
 		struct phos_context *known = phos_context_find(*context);
 		if (known != NULL)
@@ -68,9 +51,8 @@ CUresult cuDevicePrimaryCtxRetain(CUcontext *context, CUdevice device)
 
 CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 {
-	forget(device);
 	CUresult result = phos_call_cuDevicePrimaryCtxRelease_v2(device);
-	forget(device);
+	phos_answers_forget();
 	unsigned flags;
 	int active = 1;
 	if (result == CUDA_SUCCESS &&
@@ -81,9 +63,8 @@ CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device)
 
 CUresult cuDevicePrimaryCtxReset_v2(CUdevice device)
 {
-	forget(device);
 	CUresult result = phos_call_cuDevicePrimaryCtxReset_v2(device);
-	forget(device);
+	phos_answers_forget();
 	if (result == CUDA_SUCCESS)
 		phos_context_end(phos_primary_context(device));
 	return result;
