@@ -39,7 +39,7 @@ lane_clusters() { go_test_each "/tests/($ON_CLUSTERS)\$"; }
 lane_machine() {
 	go_test criu -timeout 15m ./criu
 	go_test_each -v "/tests/(rules|e2e|machine|$ON_CLUSTERS)\$"
-	nested_suites
+	PHOS_TEST_NESTED=1 nested_suites # only these: another lane may follow in this shell
 }
 
 # go_test_each [-v] PATTERN: the packages with tests below tests/ that match; with -v, the others.
@@ -54,7 +54,6 @@ go_test_each() {
 # NESTED=full runs all of it, for an hour; otherwise a sample that takes two minutes, besides
 # tests/nested.
 nested_suites() {
-	export PHOS_TEST_NESTED=1
 	if [ "${NESTED:-}" = full ]; then
 		for suite in e2e checkpoint scenarios policy crash; do
 			go_test "nested-$suite" -timeout 40m "./tests/$suite"
