@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // ErrGone is returned when no session serves a token's grants.
@@ -83,5 +84,6 @@ func (d Dir) Alive(exporter ID) bool {
 		return !errors.Is(err, ErrGone)
 	}
 	defer conn.Close()
-	return sameUser(conn) == nil
+	err = sameUser(conn)
+	return !errors.Is(err, abi.NotPermitted) && !errors.Is(err, proc.ErrGone)
 }
