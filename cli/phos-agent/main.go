@@ -23,7 +23,8 @@ func main() { os.Exit(run(os.Args[1:])) }
 const about = `usage: phos-agent join TOKEN@HOST:PORT [FLAGS]
        phos-agent run [FLAGS]
 
-Join makes this machine a node of a cluster. A controller makes the token: phos node token.
+Join makes this machine a node of a cluster. A controller makes the token: phos node token. While no
+controller answers, it asks again for 30 s.
 Run follows the cluster, as root, until SIGTERM; what it has started goes on then.
 
 Flags:

@@ -295,7 +295,7 @@ func TestNodesAndUsers(t *testing.T) {
 		{"user token ada", "phos_1test"},
 		{"user list", "ada   ada      admin"},
 		{"user remove ada", "user ada was removed"},
-		{"node remove n1", "node n1 was removed"},
+		{"node remove --json n1", `"removed": "n1"`},
 		{"node list", "no nodes; phos node token"},
 	} {
 		if stdout, _ := phos(t, 0, strings.Fields(test.line)...); !strings.Contains(stdout, test.want) {

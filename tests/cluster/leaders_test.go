@@ -184,8 +184,11 @@ func TestLeaderDies(t *testing.T) {
 		}
 		id := s.launch(spec)
 		before := s.awaitRunning(id)
+		token := sure(s, s.cluster.NewJoinToken, &api.NewJoinTokenRequest{})
 		s.hosts[leader].Kill()
 		died := time.Now()
+		joins := s.hosts[(leader+1)%3]
+		joins.Run(joins.Binary("phos-agent"), "join", "--state-dir", fmt.Sprint("/tmp/late-", i), "--name", fmt.Sprint("late-", i), token.GetToken())
 		if s.leader() == leader {
 			t.Errorf("node%d leads, and is off", leader+1)
 		}

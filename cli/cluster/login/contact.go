@@ -2,7 +2,6 @@ package login
 
 import (
 	"context"
-	"crypto/tls"
 	"errors"
 	"fmt"
 	"slices"
@@ -65,20 +64,15 @@ func (c contact) introduce(ctx context.Context, secret token.User) (access.Acces
 var errOtherCA = errors.New("the server there does not have the CA of --ca: it is another cluster, or the CA was replaced; " +
 	"phos --status --target cluster on the controller's machine prints the fingerprint")
 
-// prove returns an error unless a controller with the CA is there. It is there for the error, which
-// gRPC wraps beyond recognition.
+// prove returns an error unless a controller with the CA is there.
 func (c contact) prove(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, contactTime)
 	defer cancel()
-	dialer := tls.Dialer{Config: channel.FirstContact(c.ca, time.Now)}
-	conn, err := dialer.DialContext(ctx, "tcp", c.address)
+	err := channel.Prove(ctx, c.address, c.ca, time.Now)
 	if errors.Is(err, identity.ErrOtherCluster) {
 		return errOtherCA
 	}
-	if err != nil {
-		return err
-	}
-	return conn.Close()
+	return err
 }
 
 // about asks for what the cluster says to every caller. The token is not sent.

@@ -231,6 +231,7 @@ func labelVerb(flags *flag.FlagSet) run {
 // removeVerb forgets a node.
 func removeVerb(flags *flag.FlagSet) run {
 	force := flags.Bool("force", false, "the machine is off: start its launches elsewhere at once")
+	asJSON := flags.Bool("json", false, "print the removed node's name as JSON")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		name, err := named(arguments, "node", "node remove")
 		if err != nil {
@@ -240,10 +241,18 @@ func removeVerb(flags *flag.FlagSet) run {
 			if _, err := c.RemoveNode(ctx, &api.RemoveNodeRequest{Name: name, Force: *force}); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(to.Out, "node %s was removed\n", humanize.Printable(name))
-			return err
+			return sayRemoved(to, *asJSON, name, fmt.Sprintf("node %s was removed", humanize.Printable(name)))
 		})
 	}
+}
+
+// sayRemoved says what was removed: as a text, or by its name as JSON.
+func sayRemoved(to verb.Streams, asJSON bool, name, text string) error {
+	if asJSON {
+		return view.JSON(to.Out, map[string]string{"removed": name})
+	}
+	_, err := fmt.Fprintln(to.Out, text)
+	return err
 }
 
 // tokenVerb prints a token for nodes.

@@ -159,6 +159,7 @@ func setQuotaVerb(flags *flag.FlagSet) run {
 // removeQuotaVerb takes limits away.
 func removeQuotaVerb(flags *flag.FlagSet) run {
 	usual := flags.Bool("default", false, "the limits of accounts that have none of their own")
+	asJSON := flags.Bool("json", false, "print the account as JSON; empty: the default")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		account, err := accountOf(arguments, *usual, "quota remove")
 		if err != nil {
@@ -172,8 +173,7 @@ func removeQuotaVerb(flags *flag.FlagSet) run {
 			if account != "" {
 				text = humanize.Printable(account) + " has the limits of the default"
 			}
-			_, err := fmt.Fprintln(to.Out, text)
-			return err
+			return sayRemoved(to, *asJSON, account, text)
 		})
 	}
 }

@@ -144,7 +144,8 @@ func giveToken(ctx context.Context, to verb.Streams, request *api.AddUserRequest
 }
 
 // removeUserVerb removes a user.
-func removeUserVerb(*flag.FlagSet) run {
+func removeUserVerb(flags *flag.FlagSet) run {
+	asJSON := flags.Bool("json", false, "print the removed user's name as JSON")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		name, err := named(arguments, "user", "user remove")
 		if err != nil {
@@ -154,8 +155,7 @@ func removeUserVerb(*flag.FlagSet) run {
 			if _, err := c.RemoveUser(ctx, &api.RemoveUserRequest{Name: name}); err != nil {
 				return err
 			}
-			_, err := fmt.Fprintf(to.Out, "user %s was removed\n", humanize.Printable(name))
-			return err
+			return sayRemoved(to, *asJSON, name, fmt.Sprintf("user %s was removed", humanize.Printable(name)))
 		})
 	}
 }
