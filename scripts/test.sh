@@ -13,21 +13,29 @@ cd "$ROOT"
 
 # The rules of this tree and the tests of single packages.
 lane_units() {
-	local unit race
+	local unit
 	step "shim: unit tests with sanitizers" make -C hijack/shim -j "$(nproc)" OUT="$(shim_out)" test
 	go_test rules ./tests/rules
 	unit=$(go list ./... | grep -vE '/tests/|/criu$')
 	# shellcheck disable=SC2086 # a list of packages
 	go_test unit -timeout 15m $unit
-	# Not capture and load: kernels write there while they copy, on purpose.
+}
+
+# Packages whose threads share memory. Not capture and load: kernels write there while they copy, on
+# purpose.
+race_tests() {
+	local race
 	race=$(go list ./daemon/phosd/... ./daemon/worker/... ./daemon/api/... ./daemon/gpu/ledger ./hijack/wire/... ./internal/linux/... |
 		grep -vE '/daemon/worker/(capture|load)$')
 	# shellcheck disable=SC2086 # a list of packages
-	PHOS_ROUNDS_ALL='' CGO_ENABLED=1 go_test race -race -short -timeout 15m $race
+	CGO_ENABLED=1 go_test race -race -short -timeout 15m $race
 }
 
-# Programs that compute on the software GPU.
-lane_programs() { go_test e2e -timeout 20m ./tests/e2e; }
+# Programs that compute on the software GPU, and the race detector.
+lane_programs() {
+	go_test e2e -timeout 20m ./tests/e2e
+	race_tests
+}
 
 # Suites on clusters of hosts, and others that need a machine's tools.
 ON_CLUSTERS='cluster|hosts|hollow|ethernet|page|python|docs|containers|slurm|packages|hostile|scenarios'
@@ -86,8 +94,6 @@ apart() {
 	unshare --pid --fork --kill-child --mount-proc setsid nice -n "$1" "$ROOT/scripts/test.sh" "$2"
 }
 
-# The tests of packages make all their rounds.
-export PHOS_ROUNDS_ALL=1
 # The golangci-lint of "build.sh lint" vets more than go test does by itself.
 export GOFLAGS="${GOFLAGS:-} -vet=off"
 # close_inherited: files from outside are on mounts that CRIU does not find in here.

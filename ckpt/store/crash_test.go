@@ -92,7 +92,7 @@ func prepared(t *testing.T) string {
 func TestCrashAtEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune"} {
 		for _, when := range []string{"before", "after"} {
-			for n, survived := 1, false; !survived; n += rounds.Of(7, 1) {
+			for n, survived := 1+rounds.First(7), false; !survived; n += rounds.Of(7, 1) {
 				path := prepared(t)
 				child := exec.Command(os.Args[0])
 				child.Env = append(os.Environ(), fmt.Sprintf("%s=%s %d %s %s", crashPoint, verb, n, when, path))
@@ -157,7 +157,7 @@ func afterwards(t *testing.T, path, what, verb string) {
 // file as it was.
 func TestFailureOfEveryOperation(t *testing.T) {
 	for _, verb := range []string{"save", "prune", "clean"} {
-		for n, done := 1, false; !done; n += rounds.Of(7, 1) {
+		for n, done := 1+rounds.First(7), false; !done; n += rounds.Of(7, 1) {
 			path := prepared(t)
 			before := filesOf(t, path)
 			left := n

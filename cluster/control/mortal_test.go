@@ -75,7 +75,7 @@ func TestDiesAtEachWrite(t *testing.T) {
 	w := newWorld(t)
 	agents := []*fakeAgent{w.join("a", 1), w.join("b", 1)}
 	for _, after := range []bool{false, true} {
-		writes := 0
+		writes := rounds.First(5)
 		for w.course(agents, writes, after) {
 			writes += rounds.Of(5, 1)
 		}
