@@ -31,6 +31,8 @@ type bench struct {
 	rounds int
 	// while is how long a rate is measured.
 	while time.Duration
+	// idle is how long a process that has nothing to do is measured.
+	idle time.Duration
 	// jobs is the number of jobs for a scheduler.
 	jobs int
 	// fleet is the size of a cluster.
@@ -95,6 +97,7 @@ func newBench(t *testing.T) *bench {
 		largest: 8 << 30,
 		rounds:  3,
 		while:   4 * time.Second,
+		idle:    30 * time.Second,
 		jobs:    100_000,
 		fleet:   fleetOf(1000),
 	}
@@ -188,7 +191,8 @@ func TestSmall(t *testing.T) {
 		t.Skip("takes half a minute")
 	}
 	b := newBench(t)
-	b.bytes, b.largest, b.rounds, b.while, b.jobs = 64*mebibyte, 64*mebibyte, 1, 200*time.Millisecond, 1000
+	b.bytes, b.largest, b.rounds, b.jobs = 64*mebibyte, 64*mebibyte, 1, 1000
+	b.while, b.idle = 200*time.Millisecond, 200*time.Millisecond
 	b.fleet = fleetSize{nodes: 5, gpus: 4, queued: 20, listed: 20, rate: 50, while: time.Second}
 	for _, name := range []string{
 		"digests", "pause", "rate", "second", "restore", "budget", "growth", "scheduler", "sim", "peers",

@@ -150,20 +150,16 @@ func startsOnHosts(t *testing.T, b *bench) []row {
 			name: "the agent's part of a start", value: median(onNode) - one, unit: "ms", most: 10,
 			note: "from its order to the first instruction, above the same fork and exec",
 		},
-	}, p.idleAgent()...)
+	}, p.idleAgent(b.idle)...)
 }
 
 // idleAgent measures an agent that has nothing to do.
-func (p *pair) idleAgent() []row {
+func (p *pair) idleAgent(while time.Duration) []row {
 	p.Helper()
 	pid := p.agent.OuterPID()
-	const samples = 3
-	share := 0.0
-	for range samples {
-		share += processorShare(p.T, pid)
-	}
+	share := processorShare(p.T, while, pid)
 	return []row{
-		{name: "an idle agent", value: share / samples * 100, unit: "%", most: 0.3, note: "of a core, over 30 s"},
+		{name: "an idle agent", value: share * 100, unit: "%", most: 0.3, note: fmt.Sprint("of a core, over ", while)},
 		{name: "an idle agent's memory", value: residentMiB(p.T, pid), unit: "MiB", most: 60},
 	}
 }

@@ -23,7 +23,7 @@ func measureCalls(t *testing.T, b *bench) []row {
 		measured, program, release := runSpeed(t, daemon)
 		if all = append(all, measured); len(all) == 1 {
 			worker := int(daemon.Status().GetPrograms()[0].GetWorkerPid())
-			idle = processorShare(t, daemon.PID(), worker)
+			idle = processorShare(t, b.idle, daemon.PID(), worker)
 		}
 		release()
 		if err := program.Wait(); err != nil {
@@ -116,7 +116,7 @@ func calls(m speeds, idle float64) []row {
 			note:  fmt.Sprintf("of %.0f ns: one word in shared memory, there and back", m.of("bare_ns")),
 		},
 		{name: "a worker starts (cuInit)", value: m.of("start_ms"), unit: "ms", most: 100},
-		{name: "phosd and an idle worker", value: idle * 100, unit: "%", most: 0.5, note: "of a core, over 10 s"},
+		{name: "phosd and an idle worker", value: idle * 100, unit: "%", most: 0.5, note: "of a core"},
 	}
 }
 
@@ -188,9 +188,8 @@ func runSpeed(
 }
 
 // processorShare returns the part of one core that processes use together, over some time.
-func processorShare(t *testing.T, pids ...int) float64 {
+func processorShare(t *testing.T, while time.Duration, pids ...int) float64 {
 	t.Helper()
-	const while = 10 * time.Second
 	before := ticks(t, pids)
 	time.Sleep(while)
 	return (ticks(t, pids) - before) / ticksPerSecond / while.Seconds()
