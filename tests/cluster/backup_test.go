@@ -19,6 +19,7 @@ var fenceAfter = regexp.MustCompile(`fence_after = "[^"]*"`)
 // TestBackup: a controller that has lost its store goes on from a backup. Nodes and users are
 // known, what runs goes on, and what was created after the backup is stopped.
 func TestBackup(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 1, controllers: 1, gpus: 2}, fenceAfter.ReplaceAllString(settings, `fence_after = "5m"`))
 	first := s.hosts[0]
 	controller := filepath.Join(harness.Bin(), "phos-controller")

@@ -50,6 +50,7 @@ func (s *site) follower() int {
 // while one controller stands still that waits to lead. Nothing is lost for any of them: when that
 // controller leads, it knows what it has missed.
 func TestCompacted(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteOf(t, 3, 3, 1)
 	watch, err := s.launches.Watch(t.Context(), &api.ListRequest{Ended: true})
 	if err != nil {

@@ -166,6 +166,7 @@ func TestExec(t *testing.T) {
 
 // TestExecEnds: whatever ends, nothing is left on the node, and the user is told.
 func TestExecEnds(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	e := newSubject(t, "trap '' TERM; while test ! -e /tmp/go; do sleep 0.05; done")
 	h := e.hang()
 	if err := h.Process.Kill(); err != nil {

@@ -67,6 +67,7 @@ func (s *site) readsKeptLog(id string) {
 // TestControllerDies: launches do not notice that the controller is killed, and the next one knows
 // them.
 func TestControllerDies(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 2, 1)
 	id := s.launch(shell("while :; do echo tick; sleep 0.1; done", 2, 1))
 	before := s.awaitRunning(id)

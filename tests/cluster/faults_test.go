@@ -18,8 +18,10 @@ import (
 // at once, no GPU has two owners, and nothing is left. FAULTS says how many things happen,
 // FAULTS_SEED repeats a test.
 func TestFaults(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	for _, controllers := range []int{1, 3} {
 		t.Run(strconv.Itoa(controllers), func(t *testing.T) {
+			t.Parallel() // it waits most of the time
 			count, seed := number(t, "FAULTS", 8), uint64(number(t, "FAULTS_SEED", int(rand.Uint32())))
 			t.Logf("FAULTS=%d FAULTS_SEED=%d", count, seed)
 			of := shape{hosts: 3, controllers: controllers, gpus: 2, disk: stormBytes, programs: otherBuild(t)}

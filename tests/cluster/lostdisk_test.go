@@ -34,6 +34,7 @@ func (s *site) leadsWithout(killed int, id string) {
 // TestLostDisk: one of three controllers loses its disk, and comes back with an empty one. What
 // runs does not notice, and another controller may be lost then.
 func TestLostDisk(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 3, controllers: 3, gpus: 1}, fenceAfter.ReplaceAllString(settings, `fence_after = "5m"`))
 	id := s.launch(shell("exec sleep 1000", 3, 1))
 	s.awaitRunning(id)

@@ -1,6 +1,7 @@
 package cluster
 
 import (
+	"flag"
 	"os"
 	"testing"
 )
@@ -9,6 +10,10 @@ import (
 func TestMain(m *testing.M) {
 	if directory := os.Getenv(witnesses); directory != "" {
 		os.Exit(testify(directory, os.Args[1:]))
+	}
+	// As many as wait most of the time run at once; -parallel overrides it.
+	if err := flag.Set("test.parallel", "4"); err != nil {
+		panic(err)
 	}
 	failed := m.Run()
 	removeBuild()

@@ -37,6 +37,7 @@ func (s *site) shown(h *hosts.Host) *x509.Certificate {
 // TestRenewal: an agent renews the certificate of its node before it ends. An agent that is started
 // after the end of the first one still belongs to the cluster, and so does what it runs.
 func TestRenewal(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 1, controllers: 1, gpus: 1}, settings+"certificate = \"5s\"\n")
 	id := s.launch(shell("sleep 1000", 1, 1))
 	s.awaitRunning(id)

@@ -59,6 +59,7 @@ func (s *site) trustsCAs(count int) {
 // of the next one, a user that trusts the old one logs in again with the same token, and the old
 // one is worth nothing in the end.
 func TestReplaceCA(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteOf(t, 3, 3, 1)
 	id := s.launch(shell("exec sleep 1000", 3, 1))
 	s.awaitRunning(id)
