@@ -6,7 +6,7 @@ from tinygrad.helpers import Context
 
 import pair
 
-STEPS, BATCH, VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS = 100, 16, 12, 10, 32, 2, 2
+STEPS, BATCH, VOCABULARY, LENGTH, WIDTH, HEADS, LAYERS = 60, 16, 12, 10, 32, 2, 1
 
 
 class Block:
