@@ -72,12 +72,12 @@ log_times() {
 	sort -rn "$WHILE_TESTING/times"
 }
 
-# nested_sample: what of the suites runs most of the code of the backend for real GPUs in two
-# minutes, over a second phosd, besides tests/nested, which is made for it. PHOS_TEST_NESTED is set.
+# nested_sample: what of the suites runs most of the code of the backend for real GPUs in a minute,
+# over a second phosd, besides tests/nested, which is made for it. PHOS_TEST_NESTED is set.
 nested_sample() {
 	local programs='(matmul|graphs|streams|memory|cooperative|print|language|threads)'
 	go_test nested-programs -timeout 15m ./tests/e2e \
-		-run "TestCUDA/$programs/shared|TestTinygrad/operators|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
+		-run "TestCUDA/$programs/shared|TestAbuse|TestFaults|TestDriverAPI/(virtual|linker|expandable)"
 	PHOS_SUBJECT=modules go_test nested-modules -timeout 15m ./tests/checkpoint -run TestRandomTimes
 	PHOS_SUBJECT=tinygrad go_test nested-checkpoints -timeout 15m ./tests/checkpoint \
 		-run 'TestRandomTimes|TestKilledAndRestored|TestJustStarting|TestEndlessCapture|TestPartial'

@@ -2,8 +2,8 @@
 # Runs every test and prints how long each suite took. build.sh test has installed and built what
 # they need.
 #
-# Suites run in lanes, two side by side. First what restores no process, then what does; that needs
-# four CPUs. There each lane has a pid namespace, because a restore needs the pids of the image, and
+# Suites run in lanes, side by side. First what restores no process, then what does; that needs four
+# CPUs. There each lane has a pid namespace, because a restore needs the pids of the image, and
 # the other lane would take them.
 set -euo pipefail
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
@@ -23,7 +23,7 @@ lane_units() {
 
 # Packages whose threads share memory. Not capture and load: kernels write there while they copy, on
 # purpose.
-race_tests() {
+lane_race() {
 	local race
 	race=$(go list ./daemon/phosd/... ./daemon/worker/... ./daemon/api/... ./daemon/gpu/ledger ./hijack/wire/... ./internal/linux/... |
 		grep -vE '/daemon/worker/(capture|load)$')
@@ -31,11 +31,8 @@ race_tests() {
 	CGO_ENABLED=1 go_test race -race -short -timeout 15m $race
 }
 
-# Programs that compute on the software GPU, and the race detector.
-lane_programs() {
-	go_test e2e -timeout 20m ./tests/e2e
-	race_tests
-}
+# Programs that compute on the software GPU.
+lane_programs() { go_test e2e -timeout 20m ./tests/e2e; }
 
 # Suites on clusters of hosts, and others that need a machine's tools.
 ON_CLUSTERS='cluster|hosts|hollow|ethernet|page|python|docs|containers|slurm|packages|hostile|scenarios'
@@ -59,7 +56,7 @@ go_test_each() {
 }
 
 # The same over the backend for real GPUs, whose driver is libphos.so over a second phosd.
-# NESTED=full runs all of it, for an hour; otherwise a sample that takes two minutes, besides
+# NESTED=full runs all of it, for an hour; otherwise a sample that takes a minute, besides
 # tests/nested.
 nested_suites() {
 	if [ "${NESTED:-}" = full ]; then
@@ -111,6 +108,6 @@ if [ $# = 1 ]; then
 	"lane_$1"
 	exit
 fi
-lanes units programs
+lanes units programs race
 restoring_suites
 log_times

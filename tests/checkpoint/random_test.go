@@ -18,13 +18,13 @@ func TestRandomTimes(t *testing.T) {
 	rounds, seed := harness.Setting(t, "PHOS_ROUNDS", 1),
 		harness.Setting(t, "PHOS_SEED", uint64(time.Now().UnixNano())%1e9)
 	t.Logf("PHOS_SEED=%d PHOS_ROUNDS=%d", seed, rounds)
-	daemon := start(t)
 	for i, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {
+			t.Parallel() // it waits half of the time
 			if only := os.Getenv("PHOS_SUBJECT"); only != "" && only != s.name {
 				t.Skipf("PHOS_SUBJECT is %s", only)
 			}
-			program := s.program(t)
+			daemon, program := start(t), s.program(t)
 			want, status := runUndisturbed(s.job(t, daemon, program, 0))
 			if !strings.Contains(want["out"], "\nok ") || status != 7 {
 				t.Fatalf("the undisturbed run exited with status %d: %s%s", status, want["out"], want["err"])
@@ -49,9 +49,9 @@ func TestRandomTimes(t *testing.T) {
 				r.job.Hold = random.IntN(2) == 0
 				r.play()
 			}
+			daemon.Empty()
 		})
 	}
-	daemon.Empty()
 }
 
 // round is one run of a program with all its disturbances.

@@ -46,6 +46,7 @@ func TestForeignGPU(t *testing.T) {
 // TestLocalProgram: a program that runs under phos and belongs to no launch takes its GPU, as one
 // outside phos does. What a launch has started takes none beside its own.
 func TestLocalProgram(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 1, 2)
 	node := s.hosts[0]
 	spec := s.counting(s.share("counting"))

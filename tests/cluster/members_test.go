@@ -16,6 +16,7 @@ import (
 // TestMembers: a process of a launch whose replicas are a range learns that a replica is lost, and
 // that it has come back, and is not started again for that.
 func TestMembers(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	python, err := exec.LookPath("python3")
 	harness.Need(t, "python", err)
 	s := newSite(t, 3, 1)

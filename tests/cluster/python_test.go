@@ -57,6 +57,7 @@ func TestPythonPackage(t *testing.T) {
 
 // TestClusterfudgeClient drives a cluster by the public client of Clusterfudge, unchanged.
 func TestClusterfudgeClient(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	python, err := harness.Tool("CLUSTERFUDGE_PYTHON")
 	harness.Need(t, "clusterfudge", err)
 	s := newSite(t, 1, 2, a100)

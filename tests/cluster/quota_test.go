@@ -11,6 +11,7 @@ import (
 
 // TestQuota: what users do is limited as administrators say, and each refusal says by what.
 func TestQuota(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 2, 2)
 	admin, away := s.hosts[0], s.hosts[1]
 	token, login := s.invite("add", "ada", "--account", "nobody")

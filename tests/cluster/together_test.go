@@ -127,6 +127,7 @@ func TestAgentDiesDuringSaveTogether(t *testing.T) {
 // host, by a directory that both share, with the rights of its owner. Only root's TCP connections
 // can be saved, so these processes have one of unix sockets.
 func TestDrainTogether(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSite(t, 2, 2)
 	dir, images := s.share("witness"), s.share("images")
 	spec := s.withShared(s.together(dir), images, time.Second)

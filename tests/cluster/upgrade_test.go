@@ -44,6 +44,7 @@ func (s *site) awaitVersion(is func(string) bool) {
 // launches run. They do not notice: what counts on a GPU goes on without a gap. What an earlier
 // build has started can be saved and restored by the next one.
 func TestUpgrade(t *testing.T) {
+	t.Parallel() // it waits most of the time
 	s := newSiteWith(t, shape{hosts: 2, controllers: 1, gpus: 1, programs: otherBuild(t)}, settings)
 	dir := s.share("witness")
 	counts := s.launch(s.counting(dir))

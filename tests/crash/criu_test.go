@@ -60,7 +60,7 @@ const criu = "/criu swrk"
 
 // delays are times after the start of CRIU.
 func delays(t testing.TB) []time.Duration {
-	count := 12
+	count := 8
 	if full() {
 		count = 60
 	}

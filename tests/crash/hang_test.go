@@ -178,7 +178,7 @@ func TestCRIUHangs(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r := newFixture(t, "--criu="+wrapper, "--checkpoint-deadline-seconds=5")
+	r := newFixture(t, "--criu="+wrapper, "--checkpoint-deadline-seconds=3")
 	r.job.PreDump("--idle-time", "2m")
 	before := r.snapshot()
 	hang()
