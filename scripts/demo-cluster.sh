@@ -23,8 +23,8 @@ start_hosts() {
 
 # answer waits until the last order has been followed, and returns its exit status.
 answer() {
-	local status=1
-	read -r status <&"$answers" || true
+	local status
+	read -r status <&"$answers" || status=1
 	return "$status"
 }
 

@@ -33,8 +33,16 @@ func (i *initProcess) enter() error {
 	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
-	return unix.Setns(i.pidfd, unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|
+	err := unix.Setns(i.pidfd, unix.CLONE_NEWNS|unix.CLONE_NEWNET|unix.CLONE_NEWUTS|
 		unix.CLONE_NEWIPC|unix.CLONE_NEWPID|unix.CLONE_NEWCGROUP)
+	if err != nil {
+		return err
+	}
+	// The root directory is that of the mount namespace now.
+	if err := unix.Fchdir(int(i.root.Fd())); err != nil {
+		return err
+	}
+	return unix.Chroot(".")
 }
 
 // join moves the calling thread into a host's cgroups of version 1, by their names on the machine.

@@ -28,6 +28,8 @@ const pidsPerHost = 3000
 // initProcess is the first process of a host. The kernel kills all others with it.
 type initProcess struct {
 	pid, pidfd int
+	// root is its root directory, which is not that of its mount namespace in a chroot.
+	root *os.File
 	// input is the writing end of its standard input.
 	input *os.File
 	// old are the host's cgroups of version 1, which processes enter before they start.
@@ -99,13 +101,15 @@ func (i *initProcess) settle(own groups, output *os.File) error {
 	if _, err := i.input.WriteString("\n"); err != nil {
 		return err
 	}
-	if err := output.SetReadDeadline(time.Now().Add(harness.Patience)); err != nil {
+	err := output.SetReadDeadline(time.Now().Add(harness.Patience))
+	if err != nil {
 		return err
 	}
 	if line, err := bufio.NewReader(output).ReadString('\n'); line != "ready\n" {
 		return fmt.Errorf("init is not ready: %q: %w", line, err)
 	}
-	return cgroup.Put(own.unified+"/"+first, i.pid)
+	i.root, err = os.OpenFile(fmt.Sprintf("/proc/%d/root", i.pid), unix.O_PATH|unix.O_DIRECTORY, 0)
+	return errors.Join(err, cgroup.Put(own.unified+"/"+first, i.pid))
 }
 
 // kill kills the process, and with it all of the host, and waits until none is left. The caller
@@ -114,7 +118,7 @@ func (i *initProcess) kill() {
 	_ = unix.PidfdSendSignal(i.pidfd, unix.SIGKILL, nil, 0)
 	<-i.ended
 	_ = unix.Close(i.pidfd)
-	_ = i.input.Close()
+	_, _ = i.input.Close(), i.root.Close()
 }
 
 // end is a pipe: our end, and that of a process to be started.
