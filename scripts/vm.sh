@@ -85,7 +85,7 @@ installation() {
 }
 
 run_tests() {
-	verb_build
+	./build.sh build
 	need_cuda
 	need_machine
 	step "install into $VM/installed" installation
