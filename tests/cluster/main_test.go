@@ -11,7 +11,7 @@ func TestMain(m *testing.M) {
 	if directory := os.Getenv(witnesses); directory != "" {
 		os.Exit(testify(directory, os.Args[1:]))
 	}
-	// As many as wait most of the time run at once; -parallel overrides it.
+	// Parallel tests wait most of the time: more of them run at once than there are CPUs.
 	if err := flag.Set("test.parallel", "4"); err != nil {
 		panic(err)
 	}
