@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -78,6 +79,10 @@ func TestComplete(t *testing.T) {
 				},
 			}},
 		}},
+	}
+	unset := unsetFields(reflect.ValueOf(want), "Spec")
+	if !slices.Equal(unset, []string{"Spec.Source.Directory"}) { // beside Git it is refused
+		t.Errorf("this test sets no %q", unset)
 	}
 	got, err := ReadTOML([]byte(complete))
 	if err != nil {
@@ -233,4 +238,19 @@ func FuzzSpec(f *testing.F) {
 			}
 		}
 	})
+}
+
+// unsetFields returns the paths of all fields that are zero.
+func unsetFields(v reflect.Value, path string) (unset []string) {
+	switch {
+	case v.IsZero():
+		return []string{path}
+	case v.Kind() == reflect.Slice && v.Type().Elem().Kind() == reflect.Struct:
+		return unsetFields(v.Index(0), path)
+	case v.Kind() == reflect.Struct:
+		for i := range v.NumField() {
+			unset = append(unset, unsetFields(v.Field(i), path+"."+v.Type().Field(i).Name)...)
+		}
+	}
+	return unset
 }
