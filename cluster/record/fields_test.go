@@ -38,7 +38,7 @@ func writeFields(to *strings.Builder, of reflect.Type, above string) {
 	if of.Implements(reflect.TypeFor[json.Marshaler]()) || of.Implements(reflect.TypeFor[encoding.TextMarshaler]()) {
 		return
 	}
-	switch of.Kind() {
+	switch of.Kind() { //nolint:exhaustive // the others have no fields
 	case reflect.Pointer, reflect.Slice, reflect.Array:
 		writeFields(to, of.Elem(), above)
 	case reflect.Map:

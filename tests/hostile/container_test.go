@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/tests/harness"
@@ -88,10 +89,16 @@ func (u *user) givePID(pid int) *exec.Cmd {
 	return u.givePIDTo(pid, func() *exec.Cmd { return u.as(exec.Command("sleep", "100000")) })
 }
 
+// startTick is the unit in which the kernel tells when a process started.
+const startTick = 10 * time.Millisecond
+
 // givePIDTo makes a command run with a pid, which is free. Commands that get another one are killed
 // at once.
 func (u *user) givePIDTo(pid int, prepare func() *exec.Cmd) *exec.Cmd {
 	u.t.Helper()
+	// A process is known by its pid and its start. Without ns_last_pid a pid is given again only after
+	// all others, which takes seconds, never in the tick in which the process before it started.
+	time.Sleep(2 * startTick)
 	for range 1000 {
 		if err := os.WriteFile("/proc/sys/kernel/ns_last_pid", []byte(strconv.Itoa(pid-1)), 0); err != nil {
 			u.t.Skipf("the kernel gives no chosen pid: %v", err)
