@@ -122,6 +122,7 @@ func TestTerminal(t *testing.T) {
 			second.waitFor("runs again")
 			second.typeText("4\n")
 			second.waitFor("7 ")
+			d.Eventually("the program reads its terminal", func() bool { return readsInput(pid) })
 			second.typeText(key)
 			status := map[string]int{"\x04": 99, "\x03": 130}[key]
 			a := &stepper{t: t, command: command, pid: pid, said: &syncBuffer{}}
@@ -132,4 +133,11 @@ func TestTerminal(t *testing.T) {
 			d.Empty()
 		})
 	}
+}
+
+// readsInput reports whether a process waits in read(2) of its standard input. Python that is about
+// to read notes a signal, and does nothing about it until there is something to read.
+func readsInput(pid int) bool {
+	call, err := os.ReadFile(fmt.Sprintf("/proc/%d/syscall", pid))
+	return err == nil && strings.HasPrefix(string(call), "0 0x0 ")
 }
