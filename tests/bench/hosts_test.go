@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -27,9 +26,6 @@ type pair struct {
 // orderedLine is what the agent logs when it gets an order.
 const orderedLine = `msg="attempt ordered"`
 
-// joinToken is what phos node token prints among other words.
-var joinToken = regexp.MustCompile(`[^\s"]+@[^\s"]+:[0-9]+`)
-
 // newPair starts a cluster of one node.
 func newPair(t *testing.T) *pair {
 	harness.Need(t, "build", harness.Built())
@@ -41,7 +37,7 @@ func newPair(t *testing.T) *pair {
 	p.node.Phosd(8, "--log-level=warn")
 	token := p.controller.RunCLI("node", "token")
 	agent := filepath.Join(harness.Bin(), "phos-agent")
-	p.node.Run(agent, "join", joinToken.FindString(token))
+	p.node.Run(agent, "join", harness.JoinToken(token))
 	p.agent = p.node.Daemon(hosts.Daemon{
 		Name: "agent", ReadyFD: true, Arguments: []string{agent, "run", "--allow-root", "--log-level=debug"},
 	})

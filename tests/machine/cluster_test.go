@@ -1,13 +1,11 @@
 package machine
 
 import (
-	"regexp"
 	"strings"
 	"testing"
-)
 
-// joinToken is what phos node token prints among other words.
-var joinToken = regexp.MustCompile(`[^\s"]+@[^\s"]+:[0-9]+`)
+	"github.com/phos-gpu/phos/tests/harness"
+)
 
 // beats is where the launch of TestClusterUnits writes a line five times a second.
 const beats = "/srv/beats"
@@ -26,7 +24,7 @@ func TestClusterUnits(t *testing.T) {
 	m.run("install -m 666 /dev/null " + beats)
 	m.run("systemctl enable --now phos-controller")
 	m.eventually("a controller leads", "phos node token")
-	m.run("phos-agent join " + joinToken.FindString(m.run("phos node token")))
+	m.run("phos-agent join " + harness.JoinToken(m.run("phos node token")))
 	m.run("systemctl enable --now phos-agent")
 	ready := "phos node list | grep -qw ready"
 	m.eventually("the node is ready", ready)
