@@ -36,33 +36,35 @@ func (w *world) gpus(name string) (all []record.GPU) {
 // TestMoreGPUsWhileBusy: GPUs that a node gets while a launch has some of it count when that has
 // ended, also if a new leader has come since.
 func TestMoreGPUsWhileBusy(t *testing.T) {
-	for _, takeover := range []bool{false, true} {
-		w := newWorld(t)
-		b := w.join("b", 2) // where the second launch could run, but for another one
-		w.launch(simple(1, 2))
-		b.awaitRunning(1)
-		a := w.join("a", 1)
-		w.launch(simple(1, 1))
-		running := a.awaitRunning(1)
-		two := w.launch(simple(1, 2))
-		if takeover {
-			w.depose()
-			a.detach()
-			b.detach()
-			a.gpus = 2
-			w.lead()
-			a.attach()
-			b.attach()
-		} else {
-			w.says("a", has(0, 1))
-		}
-		if got := w.gpus("a"); len(got) != 1 {
-			t.Errorf("GPUs count while a launch runs: %+v", got)
-		}
-		a.finish(running[0], 0)
-		if got := w.await(two, launch.Running); !slices.Equal(got.State.Replicas[0].GPUs, []int{0, 1}) {
-			t.Errorf("the next launch has GPUs %v", got.State.Replicas[0].GPUs)
-		}
+	for name, takeover := range map[string]bool{"the same leader": false, "a new leader": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			b := w.join("b", 2) // where the second launch could run, but for another one
+			w.launch(simple(1, 2))
+			b.awaitRunning(1)
+			a := w.join("a", 1)
+			w.launch(simple(1, 1))
+			running := a.awaitRunning(1)
+			two := w.launch(simple(1, 2))
+			if takeover {
+				w.depose()
+				a.detach()
+				b.detach()
+				a.gpus = 2
+				w.lead()
+				a.attach()
+				b.attach()
+			} else {
+				w.says("a", has(0, 1))
+			}
+			if got := w.gpus("a"); len(got) != 1 {
+				t.Errorf("GPUs count while a launch runs: %+v", got)
+			}
+			a.finish(running[0], 0)
+			if got := w.await(two, launch.Running); !slices.Equal(got.State.Replicas[0].GPUs, []int{0, 1}) {
+				t.Errorf("the next launch has GPUs %v", got.State.Replicas[0].GPUs)
+			}
+		})
 	}
 }
 

@@ -39,9 +39,11 @@ type world struct {
 }
 
 // newWorld returns a cluster without nodes, whose controller leads. No lease of a node ends by
-// itself, however long the machine stands still.
+// itself, however long the machine stands still. The test runs beside others from here on: they wait
+// more than they compute.
 func newWorld(t *testing.T) *world {
 	t.Helper()
+	t.Parallel()
 	objects := servertest.Store(t)
 	w := &world{T: t, objects: objects, config: Settings{
 		Policies: testPolicies, Placement: "best-fit", Decisions: filepath.Join(t.TempDir(), "decisions"),
