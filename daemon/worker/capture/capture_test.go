@@ -72,12 +72,12 @@ func (m *machine) exact(c *Capture, target *shelf, options Options, stop func())
 func TestCutIsExact(t *testing.T) {
 	onEach(t, 9, func(t *testing.T, m *machine) {
 		m.grow(1)
-		m.grow(40)
+		m.grow(16)
 		m.pin(4096, 12288)
 		m.pin(1<<20, 5<<20)
 		target := newShelf()
 		c := New(m.sources)
-		options := Options{BudgetBytes: 48 << 20, Workers: 2}
+		options := Options{BudgetBytes: 24 << 20, Workers: 2}
 		for round := range rounds.Of(2, 6) {
 			stop := m.scribble(3)
 			for offset := range len(m.arena.Memory) / 4096 { // and the program's CPU
@@ -141,7 +141,7 @@ func fillAll(m *machine, seed byte) error {
 
 // TestIncremental: unchanged memory is neither copied nor written again.
 func TestIncremental(t *testing.T) {
-	const chunks = 134
+	const chunks = 50
 	onEach(t, chunks, func(t *testing.T, m *machine) {
 		m.pin(0, 4<<20)
 		target := newShelf()
@@ -151,11 +151,11 @@ func TestIncremental(t *testing.T) {
 		if first.WrittenBytes != chunks*gpu.ChunkBytes || target.bytes != first.WrittenBytes || first.SharedBytes != 0 {
 			t.Fatalf("first: %+v, %d bytes on the shelf", first, target.bytes)
 		}
-		for _, chunk := range []uint64{3, 100} {
+		for _, chunk := range []uint64{3, 40} {
 			must(t, write(m, m.ranges[0].Address+chunk*gpu.ChunkBytes+chunk, byte(chunk)))
 		}
 		_, second := m.take(c, target, Options{})
-		if second.WrittenBytes != 2*gpu.ChunkBytes || float64(second.WrittenBytes) > 0.015*float64(first.WrittenBytes) {
+		if second.WrittenBytes != 2*gpu.ChunkBytes {
 			t.Errorf("second wrote %d bytes", second.WrittenBytes)
 		}
 		if second.SharedBytes != (chunks-2)*gpu.ChunkBytes {
@@ -221,9 +221,9 @@ func TestIncrementalReads(t *testing.T) {
 // TestBudget: copies never exceed the budget, whatever the amount of dirty memory. The rest is
 // written at the cut.
 func TestBudget(t *testing.T) {
-	const chunks = 64
+	const chunks = 32
 	onEach(t, chunks, func(t *testing.T, m *machine) {
-		for i, budget := range []uint64{2 << 20, 64 << 20, 1, 6 << 20, 1 << 30} {
+		for i, budget := range []uint64{2 << 20, 32 << 20, 1, 6 << 20, 1 << 30} {
 			if i >= rounds.Of(2, 5) {
 				break
 			}
