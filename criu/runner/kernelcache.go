@@ -153,7 +153,7 @@ func (c *KernelCache) ask(ctx context.Context) ([]byte, error) {
 	_, err = Run(ctx, Request{
 		Program: c.Program, Type: rpc.CriuReqType_FEATURE_CHECK,
 		Features:   &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
-		Namespaces: []*os.File{place.namespace},
+		Namespaces: []*os.File{place.namespace}, Root: place.root,
 	})
 	if err != nil {
 		return nil, err
@@ -165,8 +165,9 @@ func (c *KernelCache) ask(ctx context.Context) ([]byte, error) {
 	return found, err
 }
 
-// scratch is a mount namespace in which CRIU's directory is an empty tmpfs.
-type scratch struct{ namespace, directory *os.File }
+// scratch is a mount namespace in which CRIU's directory is an empty tmpfs. Its root is that of this
+// process, which may be in a chroot.
+type scratch struct{ namespace, root, directory *os.File }
 
 func newScratch() (place *scratch, err error) {
 	made := make(chan struct{})
@@ -194,15 +195,20 @@ func mountScratch() (*scratch, error) {
 	if err != nil {
 		return nil, err
 	}
-	directory, err := os.Open(ownDirectory)
+	root, err := os.Open("/")
 	if err != nil {
 		return nil, errors.Join(err, namespace.Close())
 	}
-	return &scratch{namespace, directory}, nil
+	directory, err := os.Open(ownDirectory)
+	if err != nil {
+		return nil, errors.Join(err, namespace.Close(), root.Close())
+	}
+	return &scratch{namespace, root, directory}, nil
 }
 
 func (s *scratch) close() {
-	_ = s.namespace.Close() // both were opened for reading only
+	_ = s.namespace.Close() // all were opened for reading only
+	_ = s.root.Close()
 	_ = s.directory.Close()
 }
 

@@ -129,7 +129,7 @@ func TestProvidedCacheIsUsed(t *testing.T) {
 		_, err = Run(context.Background(), Request{
 			Program: k.Program, Type: rpc.CriuReqType_FEATURE_CHECK,
 			Features:   &rpc.CriuFeatures{MemTrack: proto.Bool(true)},
-			Namespaces: []*os.File{place.namespace},
+			Namespaces: []*os.File{place.namespace}, Root: place.root,
 		})
 		if err != nil {
 			t.Fatal(err)

@@ -46,6 +46,8 @@ type Request struct {
 	Inherited []*os.File
 	// Namespaces are entered before CRIU is started.
 	Namespaces []*os.File
+	// Root is the root directory of CRIU in these; nil: that of the mount namespace.
+	Root *os.File
 	// Group is the directory of the cgroup in which CRIU starts, and so all that it starts; nil: the
 	// caller's cgroup.
 	Group *os.File
@@ -99,7 +101,7 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	}
 	var gone <-chan struct{}
 	if err == nil {
-		gone, err = start(command, request.Namespaces)
+		gone, err = start(command, request.Namespaces, request.Root)
 	}
 	_, _, _ = far.Close(), program.Close(), root.Close()
 	if err != nil {
@@ -231,12 +233,15 @@ const drainTime = time.Second
 // start starts a command; gone is closed when its process has ended. It uses a thread of its own:
 // Pdeathsig refers to the thread, and a thread that has entered namespaces must not run other
 // goroutines.
-func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err error) {
+func start(command *exec.Cmd, namespaces []*os.File, root *os.File) (gone <-chan struct{}, err error) {
 	result, ended := make(chan error), make(chan struct{})
 	go func() {
 		defer close(ended)
 		runtime.LockOSThread()
 		err := namespace.Enter(namespaces)
+		if err == nil && root != nil {
+			err = changeRoot(root)
+		}
 		if err == nil {
 			err = command.Start()
 		}
@@ -248,6 +253,17 @@ func start(command *exec.Cmd, namespaces []*os.File) (gone <-chan struct{}, err 
 		_ = unix.Waitid(unix.P_PID, command.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil)
 	}()
 	return ended, <-result
+}
+
+// changeRoot makes a directory the root of the calling thread, which has entered a mount namespace.
+func changeRoot(root *os.File) error {
+	if err := unix.Fchdir(int(root.Fd())); err != nil {
+		return fmt.Errorf("enter the root: %w", err)
+	}
+	if err := unix.Chroot("."); err != nil {
+		return fmt.Errorf("change the root: %w", err)
+	}
+	return nil
 }
 
 // options completes the caller's options.
