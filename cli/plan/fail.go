@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strconv"
 
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -19,6 +20,7 @@ type failFlags struct {
 	output
 	plan, profile      string
 	dead, join, leaves nodesValue
+	faults             *int // nil: as the plan
 }
 
 // failVerb defines the flags of plan fail and returns what runs it.
@@ -34,8 +36,19 @@ func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 	flags.Var(&f.dead, "dead", "`NODES` that have died, such as 2,6 or 4-7")
 	flags.Var(&f.join, "join", "`NODES` that have joined, with new numbers")
 	flags.Var(&f.leaves, "drain", "`NODES` that will leave and can still be copied from")
+	flags.Func("faults", "`F` simultaneous node failures to survive from now on; default: as before", f.setFaults)
 	f.flags(flags, "pipelines and nodes before and after")
 	return func(_ context.Context, to verb.Streams, _ []string) error { return f.run(to) }
+}
+
+// setFaults parses the value of --faults.
+func (f *failFlags) setFaults(text string) error {
+	faults, err := strconv.Atoi(text)
+	if err != nil || faults < 0 || faults >= pipeline.MaxNodes {
+		return fmt.Errorf("wanted a number from 0 to %d", pipeline.MaxNodes-1)
+	}
+	f.faults = &faults
+	return nil
 }
 
 func (f *failFlags) run(to verb.Streams) error {
@@ -78,8 +91,8 @@ func (f *failFlags) load() (*pipeline.Plan, error) {
 	if f.plan == "" {
 		return nil, &verb.UsageError{Text: "--plan is missing; make one with: pos_cli plan make ... --json"}
 	}
-	if len(f.dead)+len(f.join)+len(f.leaves) == 0 {
-		return nil, &verb.UsageError{Text: "no change: name nodes with --dead, --join or --drain"}
+	if len(f.dead)+len(f.join)+len(f.leaves) == 0 && f.faults == nil {
+		return nil, &verb.UsageError{Text: "no change: name nodes with --dead, --join or --drain, or other --faults"}
 	}
 	text, err := os.ReadFile(f.plan)
 	if err != nil {
@@ -88,6 +101,9 @@ func (f *failFlags) load() (*pipeline.Plan, error) {
 	plan, err := pipeline.DecodePlan(text)
 	if err != nil {
 		return nil, pipeline.InFile(f.plan, err)
+	}
+	if f.faults != nil {
+		plan.Spec.Faults = *f.faults
 	}
 	if f.profile == "" {
 		return plan, nil

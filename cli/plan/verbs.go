@@ -121,8 +121,9 @@ one microbatch more.
     pos_cli plan fail --plan plan.json --dead 2,6 --svg change.svg
 
 For nodes that fail during a recovery, name all of them with the previous plan: the order does not
-matter. If a layer is lost on all nodes, it is named, and a checkpoint must supply it. --json prints
-the new plan like plan make, with steps, transfers, lost and bytes in addition.`
+matter. If a layer is lost on all nodes, it is named, and a checkpoint must supply it. Where too few
+nodes are left for as many copies as the plan has, --faults plans with fewer. --json prints the new
+plan like plan make, with steps, transfers, lost and bytes in addition.`
 
 const aboutReplay = `Runs a trace of failures in virtual time, and prints the samples trained per second and where the
 time went.
