@@ -141,6 +141,10 @@ class _TLSConnection(http.client.HTTPConnection):
         self.sock = self._context.wrap_socket(self.sock, server_hostname=self._name)
 
 
+# No answer is waited for less long than this: without patience, a request is made once.
+_SHORTEST = 5.0
+
+
 class Connection:
     """Makes requests. Each has a connection of its own, so threads may share one."""
 
@@ -225,7 +229,7 @@ class Connection:
         return headers
 
     def _once(self, address: str, path: str, body: bytes, kind: str) -> Json:
-        connection, response = self._open(address, path, body, self._patience * 4, kind)
+        connection, response = self._open(address, path, body, max(4 * self._patience, _SHORTEST), kind)
         try:
             reply: Json = json.loads(response.read())
             return reply
