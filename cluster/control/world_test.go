@@ -39,8 +39,8 @@ type world struct {
 }
 
 // newWorld returns a cluster without nodes, whose controller leads. No lease of a node ends by
-// itself, however long the machine stands still. The test runs beside others from here on: they wait
-// more than they compute.
+// itself, however long the machine stands still. From here on the test runs beside others: they
+// wait more than they compute.
 func newWorld(t *testing.T) *world {
 	t.Helper()
 	t.Parallel()

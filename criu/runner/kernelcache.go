@@ -165,8 +165,8 @@ func (c *KernelCache) ask(ctx context.Context) ([]byte, error) {
 	return found, err
 }
 
-// scratch is a mount namespace in which CRIU's directory is an empty tmpfs. Its root is that of this
-// process, which may be in a chroot.
+// scratch is a mount namespace in which CRIU's directory is an empty tmpfs. Its root is that of
+// this process, which may be in a chroot.
 type scratch struct{ namespace, root, directory *os.File }
 
 func newScratch() (place *scratch, err error) {
