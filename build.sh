@@ -11,6 +11,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/frameworks.sh
 . scripts/nvml.sh
 . scripts/clusterfudge.sh
+. scripts/training.sh
 . scripts/criu.sh
 . scripts/prometheus.sh
 . scripts/chromium.sh

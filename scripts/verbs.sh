@@ -237,6 +237,7 @@ need_for_tests() {
 	need_pycuda
 	need_nvml
 	need_clusterfudge
+	need_training
 	need_criu
 	need_promtool
 	need_chromium

@@ -16,6 +16,12 @@ func run(t *testing.T, dir string, arguments ...string) string {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	harness.Need(t, "python", err)
+	return runWith(t, python, dir, arguments...)
+}
+
+// runWith is run with a given Python.
+func runWith(t *testing.T, python, dir string, arguments ...string) string {
+	t.Helper()
 	command := exec.CommandContext(t.Context(), python, arguments...)
 	command.Dir = dir
 	command.Env = append(os.Environ(), "PYTHONDONTWRITEBYTECODE=1", "PYTHONPATH=", "PYTHONWARNINGS=error")
@@ -28,6 +34,13 @@ func run(t *testing.T, dir string, arguments ...string) string {
 
 func TestUnits(t *testing.T) {
 	t.Log(run(t, harness.Path("python"), "-m", "unittest", "discover", "-s", "tests", "-t", "."))
+}
+
+// TestUnitsOfTraining runs those of phos.pipeline with PyTorch.
+func TestUnitsOfTraining(t *testing.T) {
+	python, err := harness.Tool("TRAINING_PYTHON")
+	harness.Need(t, "training", err)
+	t.Log(runWith(t, python, harness.Path("python"), "-m", "unittest", "discover", "-s", "tests/pipeline", "-t", "."))
 }
 
 // TestWheel builds the wheel twice, with the same bytes, and imports it as Python finds it in a

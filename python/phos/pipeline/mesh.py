@@ -1,0 +1,342 @@
+"""Connections between all ranks of a training: messages with tensors, and which ranks are lost.
+
+A message has a tag, and its receiver waits for the tag. The first part of each tag is a generation:
+what was sent in an older one is dropped. A rank is lost when its connection ends, or when nothing
+has come from it for a while; then, and when another rank says that the members have changed, all
+that wait are interrupted.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import logging
+import queue
+import socket
+import struct
+import threading
+import time
+from typing import Any
+
+import torch
+
+from .errors import EvictedError, Interrupted, TrainingError
+
+log = logging.getLogger("phos.pipeline")
+
+# The lengths of a message's description and of its body.
+_LENGTHS = struct.Struct("!IQ")
+_MOST_META = 64 << 20
+_CHUNK = 1 << 20
+# How often a rank says that it lives, and after how long without a word it is lost.
+_BEAT = 1.0
+PATIENCE = 15.0
+
+# A generation's number ends with the rank that leads it, so that no two ranks begin the same one.
+_RANK_BITS = 16
+
+
+def memory(tensor: torch.Tensor) -> memoryview:
+    """Returns the bytes of a contiguous tensor in CPU memory."""
+    size = tensor.numel() * tensor.element_size()
+    if size == 0:
+        return memoryview(b"")
+    return memoryview((ctypes.c_ubyte * size).from_address(tensor.data_ptr())).cast("B")
+
+
+class _Peer:
+    """Another rank: its connection, and what is to be sent there."""
+
+    def __init__(self, connection: socket.socket) -> None:
+        self.connection = connection
+        self.outgoing: queue.SimpleQueue[tuple[bytes, torch.Tensor | None] | None] = queue.SimpleQueue()
+        self.heard = time.monotonic()
+        self.writer: threading.Thread | None = None
+
+
+class Mesh:
+    """The connections of one rank."""
+
+    def __init__(self, rank: int, patience: float = PATIENCE) -> None:
+        self.rank = rank
+        self.patience = patience
+        self._peers: dict[int, _Peer] = {}
+        self._arrived: dict[tuple[int, str], tuple[Any, torch.Tensor | None]] = {}
+        self._ready = threading.Condition()
+        self._changed = False
+        self._closed = False
+        # The generation that this rank is in, and the rank that leads it.
+        self.generation = 0
+        self.generation_leader = rank
+        # The newest generation that another rank has begun: its number, that rank and the members.
+        self._call: tuple[int, int, list[int]] | None = None
+        self._evicted = ""
+        # Ranks that have said that the training is over.
+        self.finished: set[int] = set()
+        # Ranks that are lost, and why; and those of them that may live and be cut off.
+        self.lost: dict[int, str] = {}
+        self.silent: set[int] = set()
+
+    # Connections
+
+    def add(self, rank: int, connection: socket.socket) -> None:
+        """Takes a connection to another rank."""
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        connection.settimeout(None)
+        self._peers[rank] = _Peer(connection)
+
+    def start(self) -> None:
+        """Begins to send and to receive, when all connections are there."""
+        for rank, peer in self._peers.items():
+            threading.Thread(target=self._read, args=(rank, peer), daemon=True, name=f"from rank {rank}").start()
+            peer.writer = threading.Thread(target=self._write, args=(rank, peer), daemon=True, name=f"to rank {rank}")
+            peer.writer.start()
+        threading.Thread(target=self._beat, daemon=True, name="beat").start()
+
+    def alive(self) -> list[int]:
+        """Returns the ranks that are not lost, with this one."""
+        with self._ready:
+            return sorted({self.rank, *self._peers} - self.lost.keys())
+
+    def close(self) -> None:
+        """Sends what is still to be sent, and ends all connections."""
+        with self._ready:
+            self._closed = True
+            peers = [peer for rank, peer in self._peers.items() if rank not in self.lost]
+        for peer in peers:
+            peer.outgoing.put(None)
+        end = time.monotonic() + self.patience
+        for peer in peers:
+            if peer.writer is not None:
+                peer.writer.join(max(0.0, end - time.monotonic()))
+            peer.connection.close()
+
+    # Messages
+
+    def send(self, rank: int, tag: str, meta: Any = None, body: torch.Tensor | None = None) -> None:
+        """Sends a message of this generation. The body may not change until it has arrived."""
+        self._put(rank, {"kind": "message", "tag": f"{self.generation}/{tag}", "meta": meta}, body)
+
+    def receive(self, rank: int, tag: str) -> tuple[Any, torch.Tensor | None]:
+        """Waits for a message of this generation; the body is a tensor of bytes."""
+        key = (rank, f"{self.generation}/{tag}")
+        with self._ready:
+            # What has arrived counts, though its sender may have left since.
+            while key not in self._arrived:
+                self._check()
+                self._ready.wait()
+            return self._arrived.pop(key)
+
+    def check(self) -> None:
+        """Raises Interrupted if the members have changed."""
+        with self._ready:
+            self._check()
+
+    def _check(self) -> None:
+        if self._evicted:
+            raise EvictedError(f"rank {self.rank} was lost by the others, which go on without it: {self._evicted}")
+        if self._changed:
+            raise Interrupted
+
+    # Members
+
+    def begin(self) -> list[int]:
+        """Begins a generation that this rank leads, and returns the members: all that live."""
+        with self._ready:
+            counter = max(self.generation, self._call[0] if self._call else 0) >> _RANK_BITS
+            self._changed = False
+            members = sorted({self.rank, *self._peers} - self.lost.keys())
+            self._enter((counter + 1) << _RANK_BITS | self.rank)
+        for rank in members:
+            if rank != self.rank:
+                self._put(rank, {"kind": "call", "generation": self.generation, "members": members})
+        return members
+
+    def follow(self) -> tuple[int, list[int]]:
+        """Waits until another rank begins a generation, and returns that rank and the members."""
+        with self._ready:
+            while self._call is None or self._call[0] <= self.generation:
+                self._check()
+                self._ready.wait()
+            generation, leader, members = self._call
+            self._enter(generation)
+            # Nothing has changed but what the leader knows, unless it counts on somebody lost.
+            self._changed = bool(set(members) & self.lost.keys())
+            others = {self.rank, *self._peers} - self.lost.keys() - set(members)
+        for rank in others:
+            self.lose(rank, f"rank {leader} has lost it", evict=True)
+        return leader, members
+
+    def _enter(self, generation: int) -> None:
+        """Begins a generation: messages of older ones are dropped."""
+        self.generation, self.generation_leader = generation, generation & (1 << _RANK_BITS) - 1
+        self._arrived = {key: kept for key, kept in self._arrived.items() if _generation(key[1]) >= generation}
+
+    def report_lost(self, leader: int) -> None:
+        """Tells the leader which ranks this one has lost. What changes later interrupts again."""
+        with self._ready:
+            self._changed = False
+            lost, silent = sorted(self.lost), sorted(self.silent)
+        self._put(leader, {"kind": "lost", "ranks": lost, "silent": silent})
+
+    def finish(self) -> None:
+        """Tells all others that the training is over."""
+        for rank in self.alive():
+            if rank != self.rank:
+                self._put(rank, {"kind": "finished"})
+
+    def lose(self, rank: int, why: str, evict: bool = False) -> None:
+        """Ends the connection to another rank, and interrupts what waits for it.
+
+        A rank that is evicted is told so: it may live. Its loss is known already.
+        """
+        with self._ready:
+            if self._closed or rank in self.lost or rank not in self._peers:
+                return
+            self.lost[rank] = why
+            if rank not in self.finished:
+                self._changed = self._changed or not evict
+                log.warning("rank %d: rank %d is lost: %s", self.rank, rank, why)
+            self._ready.notify_all()
+            peer = self._peers[rank]
+        if evict:
+            self._put(rank, {"kind": "evicted", "why": why})
+        peer.outgoing.put(None)
+        if not evict:
+            _end(peer.connection)
+
+    def await_finished(self) -> None:
+        """Waits until all that live have said that the training is over."""
+        with self._ready:
+            while not {self.rank, *self._peers} <= {self.rank} | self.finished | self.lost.keys():
+                self._check()
+                self._ready.wait()
+
+    def _put(self, rank: int, header: dict[str, Any], body: torch.Tensor | None = None) -> None:
+        if rank == self.rank:
+            self._take(rank, json.loads(json.dumps(header)), body)
+            return
+        peer = self._peers[rank]
+        text = json.dumps(header).encode()
+        size = 0 if body is None else body.numel() * body.element_size()
+        peer.outgoing.put((_LENGTHS.pack(len(text), size) + text, body))
+
+    # Threads
+
+    def _write(self, rank: int, peer: _Peer) -> None:
+        try:
+            while (item := peer.outgoing.get()) is not None:
+                head, body = item
+                peer.connection.sendall(head)
+                if body is not None:
+                    peer.connection.sendall(memory(body))
+            _end(peer.connection)
+        except OSError as why:
+            self.lose(rank, f"its connection ended: {why.strerror or why}")
+
+    def _read(self, rank: int, peer: _Peer) -> None:
+        try:
+            while True:
+                self._take(rank, *self._next(peer))
+        except (OSError, ValueError, KeyError, TypeError) as why:
+            self.lose(rank, f"its connection ended: {why}")
+
+    def _next(self, peer: _Peer) -> tuple[dict[str, Any], torch.Tensor | None]:
+        """Reads one message."""
+        head = bytearray(_LENGTHS.size)
+        self._fill(peer, memoryview(head))
+        text, size = _LENGTHS.unpack(head)
+        if text > _MOST_META:
+            raise ValueError(f"a message with a description of {text} bytes")
+        meta = bytearray(text)
+        self._fill(peer, memoryview(meta))
+        body = None
+        if size:
+            body = torch.empty(size, dtype=torch.uint8)
+            self._fill(peer, memory(body))
+        return json.loads(meta), body
+
+    def _fill(self, peer: _Peer, into: memoryview) -> None:
+        while into.nbytes:
+            count = peer.connection.recv_into(into[:_CHUNK])
+            if count == 0:
+                raise ConnectionResetError("the process has ended")
+            peer.heard = time.monotonic()
+            into = into[count:]
+
+    def _take(self, rank: int, header: dict[str, Any], body: torch.Tensor | None) -> None:
+        """Does what a message asks for."""
+        kind = header["kind"]
+        if kind == "lost":
+            for other in header["ranks"]:
+                if other != self.rank and other not in self.lost:
+                    if other in header["silent"]:
+                        self.silent.add(other)
+                    self.lose(other, f"rank {rank} has lost it", evict=True)
+                    self._interrupt()
+            return
+        with self._ready:
+            if kind == "message":
+                if _generation(header["tag"]) >= self.generation:
+                    self._arrived[rank, header["tag"]] = header["meta"], body
+            elif kind == "call":
+                if self._call is None or header["generation"] > self._call[0]:
+                    self._call = header["generation"], rank, header["members"]
+                    self._changed = True
+            elif kind == "finished":
+                self.finished.add(rank)
+            elif kind == "evicted":
+                self._evicted = str(header["why"])
+            self._ready.notify_all()
+
+    def _interrupt(self) -> None:
+        with self._ready:
+            self._changed = True
+            self._ready.notify_all()
+
+    def _beat(self) -> None:
+        """Says that this rank lives, and notices which ones are silent."""
+        while not self._closed:
+            time.sleep(_BEAT)
+            for rank in self.alive():
+                if rank == self.rank:
+                    continue
+                self._put(rank, {"kind": "beat"})
+                silent = time.monotonic() - self._peers[rank].heard
+                if silent > self.patience:
+                    self.silent.add(rank)
+                    self.lose(rank, f"it was silent for {silent:.0f} s")
+
+
+def _end(connection: socket.socket) -> None:
+    try:
+        connection.shutdown(socket.SHUT_RDWR)
+    except OSError:
+        pass  # it has ended already
+
+
+def _generation(tag: str) -> int:
+    return int(tag.partition("/")[0])
+
+
+def hello(connection: socket.socket, rank: int, token: str) -> None:
+    """Says to a rank which one has connected to it."""
+    connection.sendall(json.dumps({"rank": rank, "token": token}).encode() + b"\n")
+
+
+def greeted(connection: socket.socket, token: str) -> int:
+    """Returns which rank has connected; refuses strangers."""
+    connection.settimeout(10)
+    said = b""
+    while not said.endswith(b"\n"):
+        more = connection.recv(1)
+        if not more or len(said) > 4096:
+            raise TrainingError("a stranger has connected")
+        said += more
+    try:
+        header = json.loads(said)
+        if header["token"] == token:
+            return int(header["rank"])
+    except (ValueError, KeyError, TypeError):
+        pass
+    raise TrainingError("a stranger has connected")

@@ -1,0 +1,97 @@
+"""Training: the loop over steps, on all ranks at once, whatever happens to some of them."""
+
+from __future__ import annotations
+
+import atexit
+import os
+from typing import Any, Callable, Iterable, Iterator, Sequence
+
+import torch
+from torch import nn
+
+from . import rendezvous
+from .batches import Batches
+from .errors import ModelError
+from .layer import Settings
+from .member import Member, Step, Task
+from .mesh import PATIENCE
+from .model import Model
+
+
+class Training:
+    """Trains a model in pipelines over all ranks. Iterate over it: each turn is a step.
+
+    Args:
+        layers: the model, cut where it may be cut: a list of modules or an nn.Sequential. A layer
+            gets what the one before returns: a tensor, or several as a tuple.
+        loss: called with the last layer's output and the targets; returns a mean over the samples.
+        optimizer: called with the parameters of a layer; returns their optimizer.
+        data: the samples, each a pair of input and target, by number.
+        microbatch: how many samples are computed at once.
+        batch: how many samples a step has.
+        faults: how many ranks may be lost at once without losing a layer.
+        epochs: how often each sample is used.
+        steps: the number of steps, instead of epochs.
+        scheduler: called with an optimizer; returns a learning rate schedule that is moved each step.
+        clip: the largest norm of the gradient of the whole model.
+        precision: the type that autocast computes in, such as torch.bfloat16.
+        recompute: computes each layer's forward pass again in the backward pass, to keep less.
+        shuffle: puts the samples in another order in each epoch.
+        seed: of the order of samples, and of what layers draw at random.
+        memory: bytes of each rank that a plan may use; 0 for no limit.
+        device: where layers are computed; by default the GPU of LOCAL_RANK, if there is one.
+        collate: makes a microbatch of samples, as in a DataLoader.
+        patience: after how many seconds without a word a rank is lost.
+    """
+
+    def __init__(
+        self, layers: Iterable[nn.Module], loss: Callable[[Any, Any], torch.Tensor],
+        optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer], data: Sequence[Any], *, microbatch: int,
+        batch: int, faults: int = 0, epochs: int = 1, steps: int | None = None,
+        scheduler: Callable[[torch.optim.Optimizer], Any] | None = None, clip: float | None = None,
+        precision: torch.dtype | None = None, recompute: bool = False, shuffle: bool = True, seed: int = 0,
+        memory: int = 0, device: torch.device | str | None = None,
+        collate: Callable[[list[Any]], Any] | None = None, patience: float = PATIENCE,
+    ) -> None:
+        batches = Batches(data, microbatch, batch, seed, shuffle, collate)
+        settings = Settings(_device(device), seed, precision, recompute, optimizer, scheduler)
+        self._model = Model(layers, settings)
+        self.steps = batches.steps * epochs if steps is None else steps
+        task = Task(batches, loss, self.steps, clip, faults, memory)
+        self._member = Member(rendezvous.meet(patience), self._model, task)
+        atexit.register(self._member.leave)
+
+    @property
+    def rank(self) -> int:
+        """The number of this process."""
+        return self._member.rank
+
+    @property
+    def step(self) -> int:
+        """The number of steps that were made."""
+        return self._member.step
+
+    def __iter__(self) -> Iterator[Step]:
+        yield from self._member.train()
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes the state dict of the whole model, as PyTorch does, on the lowest rank."""
+        self._member.save(os.fspath(path))
+
+    def load(self, path: str | os.PathLike[str]) -> None:
+        """Reads the parameters of the whole model, before the first step."""
+        if self._member.plan is not None:
+            raise ModelError("parameters are loaded before the first step")
+        whole = torch.load(path, map_location="cpu")
+        for number, module in enumerate(self._model.modules):
+            prefix = f"{number}."
+            module.load_state_dict({key[len(prefix):]: each for key, each in whole.items() if key.startswith(prefix)})
+
+
+def _device(device: torch.device | str | None) -> torch.device:
+    """Returns the device on which layers are computed."""
+    if device is not None:
+        return torch.device(device)
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())
+    return torch.device("cpu")

@@ -1,0 +1,83 @@
+"""Copies layers to the ranks that a plan gives them: in stripes, from all that have them."""
+
+from __future__ import annotations
+
+import hashlib
+import zlib
+from typing import Any
+
+import torch
+
+from . import state
+from .errors import TrainingError
+from .mesh import Mesh, memory
+from .model import Model
+from .plan import Plan, Stripe
+
+
+def wanted(plan: Plan, held: dict[int, list[int]]) -> list[Stripe]:
+    """Returns what must be copied: targets that have a layer already need no copy."""
+    return [stripe for stripe in plan.stripes if stripe.layer not in held[stripe.target]]
+
+
+def send(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int]) -> None:
+    """Sends what others want of this rank."""
+    packed: dict[int, tuple[Any, torch.Tensor, str]] = {}
+    for stripe in stripes:
+        if stripe.source != mesh.rank:
+            continue
+        if stripe.layer not in packed:
+            description, content = state.pack(model.held[stripe.layer].state())
+            digest = hashlib.blake2b(memory(content), digest_size=16).hexdigest()
+            packed[stripe.layer] = description, content, digest
+        description, content, digest = packed[stripe.layer]
+        part = content[_place(stripe, content.numel(), sizes)]
+        meta = {"state": description, "bytes": content.numel(), "digest": digest, "sum": zlib.crc32(memory(part))}
+        mesh.send(stripe.target, _tag(stripe), meta, part)
+
+
+def receive(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int], step: int) -> int:
+    """Takes over the layers that this rank is to have, and returns how many bytes came."""
+    mine: dict[int, list[Stripe]] = {}
+    for stripe in stripes:
+        if stripe.target == mesh.rank:
+            mine.setdefault(stripe.layer, []).append(stripe)
+    model.hold(mine)
+    received = 0
+    for layer, parts in mine.items():
+        content, description = _assemble(mesh, parts, sizes)
+        model.held[layer].load(state.unpack(description, content), step)
+        received += content.numel()
+    return received
+
+
+def _assemble(mesh: Mesh, stripes: list[Stripe], sizes: list[int]) -> tuple[torch.Tensor, Any]:
+    """Returns the state of a layer, of which all sources must have the same bytes."""
+    content, first = torch.empty(0, dtype=torch.uint8), None
+    for stripe in stripes:
+        meta, body = mesh.receive(stripe.source, _tag(stripe))
+        if first is None:
+            first, content = meta, torch.empty(meta["bytes"], dtype=torch.uint8)
+        if meta["digest"] != first["digest"]:
+            raise TrainingError(
+                f"layer {stripe.layer} differs between the ranks {stripes[0].source} and {stripe.source}"
+            )
+        if body is None:
+            continue
+        if zlib.crc32(memory(body)) != meta["sum"]:
+            raise TrainingError(f"a part of layer {stripe.layer} from rank {stripe.source} has arrived damaged")
+        content[_place(stripe, content.numel(), sizes)] = body
+    assert first is not None
+    if hashlib.blake2b(memory(content), digest_size=16).hexdigest() != first["digest"]:
+        raise TrainingError(f"layer {stripes[0].layer} has arrived damaged")
+    return content, first["state"]
+
+
+def _place(stripe: Stripe, size: int, sizes: list[int]) -> slice:
+    """Returns where a stripe is in a layer's state, whose size may differ from the measured one."""
+    measured = max(sizes[stripe.layer], 1)
+    return slice(stripe.offset * size // measured, (stripe.offset + stripe.bytes) * size // measured)
+
+
+def _tag(stripe: Stripe) -> str:
+    return f"layer/{stripe.layer}/{stripe.offset}"

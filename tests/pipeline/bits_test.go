@@ -1,0 +1,125 @@
+package pipeline
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
+)
+
+// memories are the bytes of a rank that cut each model into pipelines of several.
+var memories = map[string]string{"gpt": "2200000", "tied": "2200000", "dropout": "2200000", "conv": "300000"}
+
+// inPipelines are options of a training whose pipelines have several ranks.
+func inPipelines(model string, more ...string) []string {
+	return append([]string{"memory=" + memories[model]}, more...)
+}
+
+// TestSameBits: a training on any number of ranks has the same losses, norms and weights as one
+// process that follows the rule of docs/training.md.
+func TestSameBits(t *testing.T) {
+	for i, model := range []string{"gpt", "tied", "conv"} {
+		for j, ranks := range []int{1, 2, 5} {
+			if ranks < 5 && i != j && !rounds.All() {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s on %d", model, ranks), func(t *testing.T) {
+				t.Parallel()
+				var all []string
+				if ranks > 1 {
+					all = inPipelines(model)
+				}
+				start(t, model, 4, ranks, all, nil).same()
+			})
+		}
+	}
+}
+
+// TestPlainPyTorch: the rule changes nothing but the rounding of what PyTorch computes.
+func TestPlainPyTorch(t *testing.T) {
+	for _, model := range []string{"gpt", "tied", "conv"} {
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			rule, plain := steps(t, trained(t, "rule", model, 4).steps), steps(t, trained(t, "plain", model, 4).steps)
+			for i, want := range plain {
+				if got := rule[i]; !near(got.Loss, want.Loss) || !near(got.Norm, want.Norm) {
+					t.Errorf("step %d is %+v, and PyTorch's %+v", i, got, want)
+				}
+			}
+		})
+	}
+}
+
+// TestDrawn: what layers draw at random does not depend on the ranks, nor does the order of
+// samples, nor what is computed again.
+func TestDrawn(t *testing.T) {
+	t.Parallel()
+	want := start(t, "dropout", 4, 1, []string{"shuffle=yes"}, nil)
+	want.await()
+	for _, recompute := range []string{"no", "yes"} {
+		t.Run("recompute "+recompute, func(t *testing.T) {
+			got := start(t, "dropout", 4, 4, inPipelines("dropout", "shuffle=yes", "recompute="+recompute), nil)
+			got.await()
+			if got.lines(2) != want.lines(0) || want.lines(0) == "" {
+				t.Errorf("four ranks make\n%sone makes\n%s", got.lines(2), want.lines(0))
+			}
+		})
+	}
+	if want.lines(0) == trained(t, "rule", "dropout", 4).steps {
+		t.Error("dropout draws nothing")
+	}
+}
+
+// step is a line that a rank prints.
+type step struct {
+	Number     int
+	Loss, Norm float64
+}
+
+func steps(t *testing.T, text string) (all []step) {
+	t.Helper()
+	for line := range strings.Lines(text) {
+		var s step
+		if err := json.Unmarshal([]byte(line), &s); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, s)
+	}
+	if len(all) == 0 {
+		t.Fatal("no step was made")
+	}
+	return all
+}
+
+// near allows for the rounding of a few steps in single precision.
+func near(a, b float64) bool { return math.Abs(a-b) < 1e-4*math.Abs(b) }
+
+// TestByHand: the program of docs/training.md, started as it says there.
+func TestByHand(t *testing.T) {
+	t.Parallel()
+	document := read(t, harness.Path("docs/training.md"))
+	_, program, _ := strings.Cut(document, "```python\n")
+	program, _, _ = strings.Cut(program, "```\n")
+	_, commands, _ := strings.Cut(document, "tested by: tests/pipeline TestByHand -->\n")
+	commands, _, _ = strings.Cut(commands, "\nRank 0 is")
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	commands = strings.ReplaceAll(strings.ReplaceAll(commands, "python3", python(t)), "29500", freePort(t))
+	c := command(t, "")
+	c.Path, c.Args, c.Dir = "/bin/sh", []string{"sh", "-ec", commands + "\nwait"}, dir
+	said, err := c.CombinedOutput()
+	if err != nil || strings.Count(string(said), "\n") != 2*10 || !strings.Contains(string(said), "\n9 ") {
+		t.Errorf("%v: %s", err, said)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "model.pt")); err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,242 @@
+// Package pipeline trains with the Python package phos.pipeline: real processes, PyTorch on the
+// CPU, real connections. Processes are killed and stopped; what the others print and save must have
+// the same bits as what one process without phos computes.
+package pipeline
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// What all trainings of these tests have in common.
+const (
+	microbatch = 2
+	batch      = 14 // seven microbatches: no power of two
+	clip       = 0.8
+)
+
+// python returns a Python with PyTorch.
+func python(t *testing.T) string {
+	t.Helper()
+	path, err := harness.Tool("TRAINING_PYTHON")
+	harness.Need(t, "training", err)
+	harness.Need(t, "build", harness.Built())
+	return path
+}
+
+// command prepares a Python program of testdata.
+func command(t *testing.T, program string, arguments ...string) *exec.Cmd {
+	t.Helper()
+	path := harness.Path("tests/pipeline/testdata", program)
+	c := exec.CommandContext(t.Context(), python(t), append([]string{path}, arguments...)...)
+	c.Env = append(os.Environ(),
+		"PYTHONPATH="+harness.Path("python"), "PYTHONDONTWRITEBYTECODE=1", "PHOS_PLANNER="+filepath.Join(harness.Bin(), "pos_cli"),
+		"OMP_NUM_THREADS=1", "TMPDIR="+t.TempDir(),
+	)
+	return c
+}
+
+// numbers are the arguments that reference.py and train.py have in common.
+func numbers(model string, steps int) []string {
+	return []string{model, strconv.Itoa(steps), strconv.Itoa(microbatch), strconv.Itoa(batch), fmt.Sprint(clip)}
+}
+
+// references are the results of one process, by how, model and steps. They are computed once.
+var references sync.Map
+
+type reference struct {
+	once  sync.Once
+	steps string
+	model []byte
+}
+
+// trained returns what one process without phos computes: a line for each step, and the model.
+func trained(t *testing.T, how, model string, steps int) *reference {
+	t.Helper()
+	found, _ := references.LoadOrStore(fmt.Sprint(how, model, steps), &reference{})
+	r := found.(*reference)
+	r.once.Do(func() {
+		out := filepath.Join(t.TempDir(), "reference")
+		c := command(t, "reference.py", append([]string{how}, append(numbers(model, steps), out)...)...)
+		if said, err := c.CombinedOutput(); err != nil {
+			t.Fatalf("reference.py: %v\n%s", err, said)
+		}
+		r.steps, r.model = read(t, out+".steps"), []byte(read(t, out+".pt"))
+	})
+	if r.model == nil {
+		t.Fatal("there is no reference")
+	}
+	return r
+}
+
+func read(t *testing.T, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// training is some ranks of train.py.
+type training struct {
+	*testing.T
+	dir, model string
+	steps      int
+	ranks      []*rank
+}
+
+// rank is one process of a training.
+type rank struct {
+	*exec.Cmd
+	number int
+	said   bytes.Buffer
+	ended  chan struct{}
+	err    error
+}
+
+// options are those of one rank: NAME=VALUE.
+type options map[int][]string
+
+// start starts the ranks of a training, with options that all have and others.
+func start(t *testing.T, model string, steps, ranks int, all []string, own options) *training {
+	t.Helper()
+	tr := &training{T: t, dir: t.TempDir(), model: model, steps: steps}
+	port := freePort(t)
+	for number := range ranks {
+		arguments := append(numbers(model, steps), filepath.Join(tr.dir, "out"))
+		r := &rank{number: number, ended: make(chan struct{})}
+		r.Cmd = command(t, "train.py", append(append(arguments, all...), own[number]...)...)
+		r.Env = append(r.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
+			fmt.Sprintf("RANK=%d", number), fmt.Sprintf("WORLD_SIZE=%d", ranks))
+		r.Stdout, r.Stderr = &r.said, &r.said
+		if err := r.Start(); err != nil {
+			t.Fatal(err)
+		}
+		tr.ranks = append(tr.ranks, r)
+		go func() { r.err = r.Cmd.Wait(); close(r.ended) }()
+	}
+	t.Cleanup(tr.stop)
+	return tr
+}
+
+// stop kills what is left of a training, and shows what its ranks have said if the test fails.
+func (tr *training) stop() {
+	for _, r := range tr.ranks {
+		_ = r.Process.Kill()
+		<-r.ended
+		if tr.Failed() {
+			tr.Logf("rank %d: %v\n%s", r.number, r.err, r.said.String())
+		}
+	}
+}
+
+func freePort(t *testing.T) string {
+	t.Helper()
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	_, port, err := net.SplitHostPort(listener.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return port
+}
+
+// killed reports whether a rank was killed.
+func (r *rank) killed() bool {
+	status, ok := r.ProcessState.Sys().(syscall.WaitStatus)
+	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+}
+
+// await waits until all ranks have ended.
+func (tr *training) await() {
+	tr.Helper()
+	ctx, cancel := context.WithTimeout(tr.Context(), harness.Patience)
+	defer cancel()
+	for _, r := range tr.ranks {
+		select {
+		case <-r.ended:
+		case <-ctx.Done():
+			tr.Fatalf("rank %d has not ended", r.number)
+		}
+	}
+}
+
+// lines returns the steps that a rank has made.
+func (tr *training) lines(number int) string {
+	tr.Helper()
+	text, err := os.ReadFile(filepath.Join(tr.dir, fmt.Sprintf("out.%d.steps", number)))
+	if err != nil && !os.IsNotExist(err) {
+		tr.Fatal(err)
+	}
+	return string(text)
+}
+
+// awaitStep waits until a rank has made a number of steps.
+func (tr *training) awaitStep(number, steps int) {
+	tr.Helper()
+	harness.Eventually(tr.T, fmt.Sprintf("rank %d has made %d steps", number, steps), func() bool {
+		return strings.Count(tr.lines(number), "\n") >= steps
+	})
+}
+
+// same waits for the end, and compares each step and the model with what one process computes. All
+// ranks but the dead ones have made all steps.
+func (tr *training) same(dead ...int) {
+	tr.Helper()
+	tr.await()
+	want := trained(tr.T, "rule", tr.model, tr.steps)
+	for _, r := range tr.ranks {
+		got := tr.lines(r.number)
+		switch {
+		case contains(dead, r.number):
+			if !r.killed() {
+				tr.Errorf("rank %d was not killed: %v", r.number, r.err)
+			}
+			if !strings.HasPrefix(want.steps, got) {
+				tr.Errorf("rank %d died after other steps:\n%swant\n%s", r.number, got, want.steps)
+			}
+		case r.err != nil:
+			tr.Errorf("rank %d: %v", r.number, r.err)
+		case got != want.steps:
+			tr.Errorf("rank %d has made the steps\n%swant\n%s", r.number, got, want.steps)
+		}
+	}
+	tr.sameModel(want.model)
+}
+
+// sameModel compares the model that was saved with another one.
+func (tr *training) sameModel(want []byte) {
+	tr.Helper()
+	other := filepath.Join(tr.dir, "want.pt")
+	if err := os.WriteFile(other, want, 0o600); err != nil {
+		tr.Fatal(err)
+	}
+	if said, err := command(tr.T, "same.py", filepath.Join(tr.dir, "out.pt"), other).CombinedOutput(); err != nil {
+		tr.Errorf("the models: %v\n%s", err, said)
+	}
+}
+
+func contains(all []int, one int) bool {
+	for _, each := range all {
+		if each == one {
+			return true
+		}
+	}
+	return false
+}

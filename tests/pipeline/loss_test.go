@@ -1,0 +1,153 @@
+package pipeline
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
+)
+
+// places are where train.py can let a rank die, with how often each is passed before the step in
+// which it dies. Before the first step all ranks agree once.
+var places = []string{
+	"report:1", "decision:1", "transfer:1", "ready:1", // while the first plan is made
+	"forward:9", "backward:9", "exchange:3", "assemble:9", "sums:3", "apply:3", "save:1",
+}
+
+// TestDiesAt: a rank that dies at any place is not missed: not the lowest one, which leads, and not
+// another one.
+func TestDiesAt(t *testing.T) {
+	first := rounds.First(3)
+	for i, place := range places {
+		for j, number := range []int{0, 3} {
+			if (2*i+j)%3 != first && !rounds.All() {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, rank %d", place, number), func(t *testing.T) {
+				t.Parallel()
+				own := options{number: {"die=" + place}}
+				start(t, "gpt", 4, 5, inPipelines("gpt", "faults=1"), own).same(number)
+			})
+		}
+	}
+}
+
+// TestDiesInRecovery: a rank that dies while the others recover from the loss of another one ends
+// in the same state.
+func TestDiesInRecovery(t *testing.T) {
+	first := rounds.First(4)
+	for i, place := range []string{"report:2", "decision:2", "transfer:2", "ready:2"} {
+		for j, number := range []int{0, 2} {
+			if (2*i+j)%4 != first && !rounds.All() {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s, rank %d", place, number), func(t *testing.T) {
+				t.Parallel()
+				own := options{4: {"die=backward:9"}, number: {"die=" + place}}
+				start(t, "conv", 4, 7, inPipelines("conv", "faults=1"), own).same(4, number)
+			})
+		}
+	}
+}
+
+// TestPipelineLost: all ranks of a pipeline die at once.
+func TestPipelineLost(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "tied", 6, 4, inPipelines("tied", "faults=1"), nil)
+	tr.awaitStep(2, 2)
+	tr.kill(0)
+	tr.kill(1)
+	tr.same(0, 1)
+}
+
+// TestRandomLosses: ranks are killed at random moments until no other one may be.
+func TestRandomLosses(t *testing.T) {
+	for seed := range uint64(rounds.Of(1, 20)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 20))
+			const ranks, losses, last = 7, 3, 24
+			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1"), nil)
+			dead := r.Perm(ranks)[:losses]
+			watched := r.Perm(ranks)
+			for i, number := range dead {
+				alive := watched[0]
+				for _, other := range watched {
+					if !contains(dead[:i], other) {
+						alive = other
+					}
+				}
+				tr.awaitStep(alive, (i+1)*last/(losses+2)+r.IntN(3))
+				tr.kill(number)
+			}
+			tr.same(dead...)
+		})
+	}
+}
+
+// TestTooFew: when no plan is left for those that live, they end, and say why.
+func TestTooFew(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "conv", 200, 4, inPipelines("conv", "faults=1"), nil)
+	tr.awaitStep(0, 2)
+	tr.kill(1)
+	tr.kill(3)
+	tr.await()
+	for _, number := range []int{0, 2} {
+		if said := tr.ranks[number].said.String(); tr.ranks[number].err == nil || !strings.Contains(said, "PlanError") {
+			t.Errorf("rank %d: %v: %s", number, tr.ranks[number].err, said)
+		}
+	}
+}
+
+// TestSilent: the others go on without a rank that stands still. When it runs again, it ends: it
+// does not train by itself.
+func TestSilent(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "conv", 6, 5, inPipelines("conv", "faults=1", "patience=3"), nil)
+	tr.awaitStep(2, 1)
+	silent := tr.ranks[2]
+	if err := silent.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	for _, r := range tr.ranks {
+		if r != silent {
+			<-r.ended
+		}
+	}
+	if err := silent.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	<-silent.ended
+	want := trained(t, "rule", "conv", 6)
+	if got := tr.lines(0); got != want.steps {
+		t.Errorf("the others have made\n%swant\n%s", got, want.steps)
+	}
+	if got := tr.lines(2); got == want.steps || !strings.HasPrefix(want.steps, got) {
+		t.Errorf("the silent rank has made\n%s", got)
+	}
+	if said := silent.said.String(); !strings.Contains(said, "Error: ") {
+		t.Errorf("it ended with %v: %s", silent.err, said)
+	}
+	tr.sameModel(want.model)
+}
+
+// kill kills a rank.
+func (tr *training) kill(number int) {
+	tr.Helper()
+	if err := tr.ranks[number].Process.Kill(); err != nil {
+		tr.Errorf("rank %d has ended already: %v", number, err)
+	}
+	harness.Eventually(tr.T, "the rank is dead", func() bool {
+		select {
+		case <-tr.ranks[number].ended:
+			return true
+		default:
+			return false
+		}
+	})
+}

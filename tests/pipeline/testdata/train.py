@@ -1,0 +1,58 @@
+"""One rank of a training that a test watches, and may tell where to die.
+usage: train.py MODEL STEPS MICROBATCH BATCH CLIP OUT [NAME=VALUE...]
+"""
+
+import json
+import os
+import signal
+import sys
+
+import models
+import phos.pipeline as pp
+from phos.pipeline import exchange, iteration, member, transfer
+
+# The places where a rank can be told to die, and the function that begins there.
+PLACES = {
+    "report": (member.Member, "_agree"), "decision": (member.Member, "_act"), "transfer": (transfer, "receive"),
+    "ready": (member.Member, "_barrier"), "forward": (iteration.Iteration, "_forward"),
+    "backward": (iteration.Iteration, "_backward"), "exchange": (exchange.Exchange, "run"),
+    "assemble": (exchange.Exchange, "_assemble"), "sums": (member.Member, "_committed"),
+    "apply": (member.Member, "_apply"), "save": (member.Member, "_save"),
+}
+
+
+def die_at(place, count):
+    """Kills this process when a place is reached for the count-th time."""
+    owner, name = PLACES[place]
+    function, left = getattr(owner, name), [int(count)]
+
+    def dying(*arguments, **options):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+
+    setattr(owner, name, dying)
+
+
+def main(name, steps, microbatch, batch, clip, out, *options):
+    given = dict(each.split("=") for each in options)
+    if given.get("die"):
+        die_at(*given["die"].split(":"))
+    layers, data, loss = models.make(name, batch * steps)
+    job = pp.Training(
+        layers, loss, models.optimizer, data, microbatch=microbatch, batch=batch, faults=int(given.get("faults", 0)),
+        scheduler=models.scheduler, clip=clip, shuffle=given.get("shuffle") == "yes",
+        recompute=given.get("recompute") == "yes", memory=int(given.get("memory", 0)),
+        patience=float(given.get("patience", 30)),
+    )
+    with open(f"{out}.{job.rank}.steps", "w") as file:
+        for step in job:
+            print(json.dumps({"number": step.number, "loss": step.loss, "norm": step.norm}), file=file, flush=True)
+    job.save(f"{out}.pt")
+
+
+if __name__ == "__main__":
+    main(
+        sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), int(sys.argv[4]), float(sys.argv[5]), sys.argv[6], *sys.argv[7:]
+    )
