@@ -46,10 +46,15 @@ class Batches:
 
     def load(self, step: int, number: int) -> tuple[Any, Any]:
         """Returns inputs and targets of a microbatch."""
-        loaded = self.collate([self.data[index] for index in self.indices(step, number)])
-        if not isinstance(loaded, (list, tuple)) or len(loaded) != 2:
-            raise ModelError("a sample of the data is a pair of input and target")
-        return loaded[0], loaded[1]
+        return collated(self.collate, [self.data[index] for index in self.indices(step, number)])
+
+
+def collated(collate: Callable[[list[Any]], Any], samples: list[Any]) -> tuple[Any, Any]:
+    """Returns inputs and targets of some samples."""
+    loaded = collate(samples)
+    if not isinstance(loaded, (list, tuple)) or len(loaded) != 2:
+        raise ModelError("a sample of the data is a pair of input and target")
+    return loaded[0], loaded[1]
 
 
 def mix(*numbers: int) -> int:

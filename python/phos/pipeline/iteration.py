@@ -6,12 +6,12 @@ from typing import Any, Callable
 
 import torch
 
-from . import state
+from . import handoff
 from .batches import Batches
 from .layer import Layer, Values, as_values, floating
 from .mesh import Mesh
 from .plan import Pipeline
-from .profile import loss_gradients, to_device
+from .profile import loss_gradients, of_outputs, to_device
 from .sums import Tree
 
 
@@ -37,9 +37,7 @@ class Iteration:
         self.mesh, self.step, self.layers, self.batches, self.loss = mesh, step, layers, batches, loss
         self.settings = layers[0].settings
         self.position, self.stages = position, len(pipeline.stages)
-        ranks = [stage.rank for stage in pipeline.stages]
-        self.before = ranks[position - 1] if position > 0 else None
-        self.after = ranks[position + 1] if position + 1 < self.stages else None
+        self.before, self.after = pipeline.neighbours(position)
         # The last layer's outputs, and the targets, from the forward to the backward pass.
         self._ends: dict[int, Values] = {}
 
@@ -54,42 +52,28 @@ class Iteration:
 
     def _forward(self, number: int, losses: dict[int, float]) -> None:
         if self.before is None:
-            values = as_values(self.batches.load(self.step, number)[0], "the data")
+            values = to_device(as_values(self.batches.load(self.step, number)[0], "the data"), self.settings.device)
         else:
-            values = self._receive(self.before, f"forward/{number}")
-        values = to_device(values, self.settings.device)
+            values = handoff.receive(self.mesh, self.before, f"forward/{number}", self.settings.device)
         for layer in self.layers:
             values = layer.forward(self.step, number, values)
         if self.after is not None:
-            self._send(self.after, f"forward/{number}", values)
+            handoff.send(self.mesh, self.after, f"forward/{number}", values)
             return
         target = to_device(self.batches.load(self.step, number)[1], self.settings.device)
-
-        def loss(outputs: Values) -> torch.Tensor:
-            with self.settings.autocast():
-                return self.loss(outputs[0] if len(outputs) == 1 else outputs, target)
-
-        value, self._ends[number] = loss_gradients(values, loss)
+        value, self._ends[number] = loss_gradients(values, of_outputs(self.loss, target, self.settings))
         losses.setdefault(number, value.item())
 
     def _backward(self, number: int, sums: dict[int, Tree]) -> None:
         if self.after is None:
             gradients = self._ends.pop(number)
         else:
-            gradients = to_device(self._receive(self.after, f"backward/{number}"), self.settings.device)
+            gradients = handoff.receive(self.mesh, self.after, f"backward/{number}", self.settings.device)
         made = {}
         for layer in reversed(self.layers):
             gradients, made[layer.number] = layer.backward(self.step, number, gradients)
         if self.before is not None:
-            self._send(self.before, f"backward/{number}", gradients)
+            handoff.send(self.mesh, self.before, f"backward/{number}", gradients)
         for layer, gradient in made.items():
             if number not in sums[layer].skip:
                 sums[layer].add((0, number), gradient)
-
-    def _send(self, rank: int, tag: str, values: Values) -> None:
-        description, content = state.pack(list(values))
-        self.mesh.send(rank, tag, description, content)
-
-    def _receive(self, rank: int, tag: str) -> Values:
-        description, content = self.mesh.receive(rank, tag)
-        return tuple(state.unpack(description, torch.empty(0, dtype=torch.uint8) if content is None else content))

@@ -82,6 +82,11 @@ class Layer:
         with self.settings.autocast():
             return as_values(self.module(*inputs), f"layer {self.number}")
 
+    def evaluate(self, inputs: Values) -> Values:
+        """Computes without a backward pass to come."""
+        with self.settings.autocast():
+            return as_values(self.module(*inputs), f"layer {self.number}")
+
     def backward(self, step: int, microbatch: int, gradients: Values) -> tuple[Values, torch.Tensor]:
         """Returns the gradients of a microbatch's inputs and of the parameters, the latter as one tensor."""
         inputs, outputs = self._kept.pop(microbatch)

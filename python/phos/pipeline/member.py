@@ -5,17 +5,21 @@ from __future__ import annotations
 import logging
 import math
 import os
+import secrets
+import statistics
 import time
 from collections import deque
 from dataclasses import dataclass
-from typing import Any, Callable, Iterator
+from typing import Any, Callable, Iterator, Sequence
 
 import torch
 
 from . import plan as planner
 from . import recovery, state, transfer
 from .batches import Batches
+from .checkpoint import Checkpoints
 from .errors import Interrupted, ModelError, PlanError, TrainingError
+from .evaluation import Evaluation
 from .exchange import Exchange
 from .iteration import Iteration
 from .layer import Layer
@@ -29,13 +33,19 @@ log = logging.getLogger("phos.pipeline")
 
 @dataclass(frozen=True)
 class Step:
-    """A step of the training, the same on every rank but for the time."""
+    """A step of the training, the same on every rank but for the times."""
 
     number: int
     # The mean loss of the batch, and the norm of its gradient before clipping.
     loss: float
     norm: float
+    # How long it took, and how long the steps that are left will take.
     seconds: float
+    left: float
+
+    def __str__(self) -> str:
+        left = f"{self.left / 3600:.1f} h" if self.left >= 3600 else f"{self.left:.0f} s"
+        return f"step {self.number}: loss {self.loss:.4f}, {self.seconds:.2f} s; {left} left"
 
 
 @dataclass(frozen=True)
@@ -53,8 +63,9 @@ class Task:
 class Member:
     """A rank of a training."""
 
-    def __init__(self, mesh: Mesh, model: Model, task: Task) -> None:
+    def __init__(self, mesh: Mesh, model: Model, task: Task, resume: str | None) -> None:
         self.mesh, self.model, self.task = mesh, model, task
+        self.checkpoints = Checkpoints(mesh, model, resume)
         self.count = task.batches.count
         # The step that is next or begun.
         self.step = 0
@@ -62,6 +73,8 @@ class Member:
         self.plan: planner.Plan | None = None
         self._planned = 0
         self._next: planner.Plan | None = None
+        # The step of the checkpoint that was read for it.
+        self._next_step: int | None = None
         # Of the step that has begun: the sums of gradients here and which ranks have others, the
         # losses, and the microbatches that are missing.
         self._sums: dict[int, Tree] = {}
@@ -74,6 +87,9 @@ class Member:
         self._made: deque[Step] = deque()
         self._together = False
         self._began = time.monotonic()
+        self._lengths: deque[float] = deque(maxlen=20)
+        # The step of the last checkpoint.
+        self._written = 0
 
     @property
     def rank(self) -> int:
@@ -86,9 +102,41 @@ class Member:
         while True:
             while self._made:
                 yield self._made.popleft()
+            if self.checkpoints.due(self.step):
+                self.checkpoint()
             if self.step >= self.task.steps:
                 return
             self._with_others(self._iterate)
+
+    def checkpoint(self) -> None:
+        """Writes the state of all layers, with the other ranks."""
+        if self.step != self._written:
+            self._with_others(self._checkpoint)
+        self._written = self.step
+
+    def _checkpoint(self) -> None:
+        assert self.plan is not None
+        leader, members = self.mesh.generation_leader, self.mesh.alive()
+        self.checkpoints.write_first(self.plan, self.step)
+        self._barrier(leader, members, f"first {self.step}")
+        self.checkpoints.write_rest(self.plan, self.step)
+        self._barrier(leader, members, f"rest {self.step}")
+        self.checkpoints.finish(self.step, self._start())
+
+    def evaluate(self, data: Sequence[Any], function: Callable[[Any, Any], torch.Tensor] | None) -> float:
+        """Returns the mean of the loss, or of another function, over other data."""
+        result = [math.nan]
+
+        def run() -> None:
+            assert self.plan is not None
+            layers = [self.model.held[number] for number in self.plan.layers_of(self.rank)]
+            evaluation = Evaluation(
+                self.mesh, self.plan, layers, self.task.batches, data, function or self.task.loss
+            )
+            result[0] = evaluation.run()
+
+        self._with_others(run)
+        return result[0]
 
     def save(self, path: str) -> None:
         """Writes the whole model on the lowest rank."""
@@ -113,6 +161,10 @@ class Member:
                 return do()
             except Interrupted:
                 self._together = False
+            except TrainingError:
+                if self.step > 0:
+                    self.checkpoints.rescue(self.step, self._start())
+                raise
 
     # How to go on
 
@@ -125,7 +177,8 @@ class Member:
         decision = self._agree(leader, members)
         moved = self._act(decision, members)
         self._barrier(leader, members, "ready")
-        self.plan, self._planned = self._next, self.mesh.generation
+        self._adopt()
+        self._planned = self.mesh.generation
         assert self.plan is not None
         self.model.release(self.plan.layers_of(self.rank))
         self._together = True
@@ -136,6 +189,13 @@ class Member:
                 "rank %d: goes on with ranks %s after %.2f s; %d bytes of layers came here, %d microbatches are to compute",
                 self.rank, members, time.monotonic() - began, moved, len(self._missing),
             )
+
+    def _adopt(self) -> None:
+        """Begins the next plan, for which all ranks are ready."""
+        self.plan = self._next
+        if self._next_step is not None:
+            self.step = self._written = self._next_step
+        self._next_step = None
 
     def _begin(self) -> tuple[int, list[int]]:
         """Begins a generation, or follows the rank that does. The lowest rank leads."""
@@ -168,6 +228,8 @@ class Member:
                 self.mesh.send(rank, "decision", decision)
         decision, _ = self.mesh.receive(leader, "decision")
         if decision["error"]:
+            if self.step < decision["step"]:
+                self._apply(decision["commit"])
             raise {"ModelError": ModelError, "PlanError": PlanError}[decision["kind"]](decision["error"])
         return decision
 
@@ -182,45 +244,51 @@ class Member:
         self.mesh.receive(leader, f"all {name}")
 
     def _report(self) -> recovery.Report:
-        report = recovery.Report(self.step, self._commit, sorted(self.model.held), losses=self._losses)
+        step = self.step if self._next_step is None else self._next_step
+        report = recovery.Report(step, self._commit, sorted(self.model.held), losses=self._losses)
         report.parts = {layer: list(tree.parts) for layer, tree in self._sums.items()}
         if self.plan is not None:
             report.plan = self._planned, self.plan.hash
         else:
-            report.start = self._start()
+            report.start = {**self._start(), "layers": [digest(module) for module in self.model.modules]}
+            report.found = self.checkpoints.found()
         return report
 
     def _start(self) -> dict[str, Any]:
-        """Returns what must be the same on all ranks."""
+        """Returns what must be the same on all ranks, besides the model."""
         batches = self.task.batches
         return {
             "PyTorch": torch.__version__, "device": self.model.settings.device.type,
             "threads": torch.get_num_threads(), "seed": batches.seed, "samples": len(batches.data),
             "batch": batches.batch, "microbatch": batches.microbatch, "steps": self.task.steps,
-            "layers": [digest(module) for module in self.model.modules],
         }
 
     # What the leader decides
 
     def _decide(self, reports: dict[int, recovery.Report]) -> dict[str, Any]:
         """Returns how to go on, or why nothing goes on."""
+        if not recovery.base(reports):
+            for report in reports.values():
+                report.step = 0  # what has read a checkpoint reads it again
+        going = recovery.resume(reports, len(self.model.modules), self.count)
+        decision = {"error": "", "step": going.step, "commit": going.commit}
         try:
-            return self._decision(reports)
+            return {**decision, **self._decision(reports, going)}
         except (PlanError, ModelError) as why:
-            return {"error": str(why), "kind": type(why).__name__}
+            return {**decision, "error": str(why), "kind": type(why).__name__}
 
-    def _decision(self, reports: dict[int, recovery.Report]) -> dict[str, Any]:
-        profile, base = None, recovery.base(reports)
+    def _decision(self, reports: dict[int, recovery.Report], going: recovery.Iteration) -> dict[str, Any]:
+        profile, chosen, base = None, None, recovery.base(reports)
         if not base:
             recovery.check_start({rank: report.start for rank, report in reports.items() if report.start is not None})
+            chosen = self.checkpoints.choose({rank: report.found for rank, report in reports.items()})
             profile = measure(self.model, self.task.batches, self.task.loss)
         plan = self._plan(base, profile, sorted(reports))
         if plan.lost:
             raise PlanError(f"no living rank has the layers {list(plan.lost)}: ranks {sorted(self.mesh.lost)} are lost")
-        going = recovery.resume(reports, plan.layers, self.count)
         return {
-            "error": "", "base": base, "profile": profile, "hash": plan.hash, "step": going.step,
-            "commit": going.commit, "held": [[rank, report.held] for rank, report in reports.items()],
+            "base": base, "run": self.checkpoints.run or secrets.token_hex(8), "profile": profile, "hash": plan.hash, "checkpoint": chosen,
+            "held": [[rank, report.held] for rank, report in reports.items()],
             "keep": [[layer, [*parts.items()]] for layer, parts in going.keep.items()],
             "losses": [*going.losses.items()], "missing": going.missing,
         }
@@ -231,7 +299,7 @@ class Member:
             assert profile is not None
             return planner.make(profile, members, self.task.faults, self.count, self.task.memory)
         if self.plan is None or self.plan.hash != base:
-            self.plan = self._next
+            self._adopt()
         if self.plan is None or self.plan.hash != base:
             raise PlanError(f"rank {self.rank} does not know the plan {base}")
         return planner.again(self.plan, members, self.task.faults)
@@ -243,12 +311,16 @@ class Member:
         plan = self._plan(decision["base"], decision["profile"], members)
         if plan.hash != decision["hash"]:
             raise PlanError(f"rank {self.rank} computes the plan {plan.hash}, and the leader {decision['hash']}")
+        self.checkpoints.run = decision["run"]
         if self.step < decision["step"]:
             self._apply(decision["commit"])
         stripes = transfer.wanted(plan, dict(decision["held"]))
         transfer.send(self.mesh, self.model, stripes, plan.sizes)
         moved = transfer.receive(self.mesh, self.model, stripes, plan.sizes, self.step)
         self.model.hold(plan.layers_of(self.rank))
+        if decision["checkpoint"] is not None:
+            self.checkpoints.restore(plan, decision["checkpoint"], self._start())
+            self._next_step = decision["checkpoint"]["step"]
         self._keep(plan, decision)
         self._next = plan
         return moved
@@ -273,6 +345,8 @@ class Member:
     def _iterate(self) -> None:
         """Makes a step, or what of it is missing."""
         assert self.plan is not None
+        if self._made:
+            return  # the others had made it, and said how it ended
         place = self.plan.place(self.rank)
         layers = {number: self.model.held[number] for number in self.plan.layers_of(self.rank)}
         if place is not None:
@@ -335,14 +409,21 @@ class Member:
         for layer, total in self._totals.items():
             gradient = total / self.count
             self.model.held[layer].apply(gradient if scale == 1.0 else gradient * scale)
-        now = time.monotonic()
-        self._made.append(Step(self.step, commit["loss"], commit["norm"], now - self._began))
-        self._began = now
+        self._made.append(self._step(commit))
         self.step += 1
         self._commit, self._totals, self._losses = commit, {}, {}
         self._missing = list(range(self.count))
         self._elsewhere = {}
         self._sums = {layer: Tree(self.count) for layer in self.model.held}
+
+    def _step(self, commit: dict[str, Any]) -> Step:
+        """Returns the step that has just been made."""
+        now = time.monotonic()
+        seconds, self._began = now - self._began, now
+        # Few steps take long, where ranks are lost.
+        self._lengths.append(seconds)
+        left = statistics.median(self._lengths) * (self.task.steps - self.step - 1)
+        return Step(self.step, commit["loss"], commit["norm"], seconds, left)
 
     def _save(self, path: str) -> None:
         """Sends all layers to the lowest rank, which writes them."""

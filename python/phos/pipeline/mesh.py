@@ -102,10 +102,10 @@ class Mesh:
         """Sends what is still to be sent, and ends all connections."""
         with self._ready:
             self._closed = True
-            peers = [peer for rank, peer in self._peers.items() if rank not in self.lost]
+            peers = list(self._peers.values())
+        end = time.monotonic() + self.patience
         for peer in peers:
             peer.outgoing.put(None)
-        end = time.monotonic() + self.patience
         for peer in peers:
             if peer.writer is not None:
                 peer.writer.join(max(0.0, end - time.monotonic()))
@@ -164,7 +164,7 @@ class Mesh:
             self._changed = bool(set(members) & self.lost.keys())
             others = {self.rank, *self._peers} - self.lost.keys() - set(members)
         for rank in others:
-            self.lose(rank, f"rank {leader} has lost it", evict=True)
+            self.lose(rank, f"rank {leader} has lost it", evict=True, known=True)
         return leader, members
 
     def _enter(self, generation: int) -> None:
@@ -185,17 +185,17 @@ class Mesh:
             if rank != self.rank:
                 self._put(rank, {"kind": "finished"})
 
-    def lose(self, rank: int, why: str, evict: bool = False) -> None:
-        """Ends the connection to another rank, and interrupts what waits for it.
+    def lose(self, rank: int, why: str, evict: bool = False, known: bool = False) -> None:
+        """Ends the connection to another rank. Interrupts what waits, unless its loss is known already.
 
-        A rank that is evicted is told so: it may live. Its loss is known already.
+        A rank that is evicted is told so, because it may live.
         """
         with self._ready:
             if self._closed or rank in self.lost or rank not in self._peers:
                 return
             self.lost[rank] = why
             if rank not in self.finished:
-                self._changed = self._changed or not evict
+                self._changed = self._changed or not known
                 log.warning("rank %d: rank %d is lost: %s", self.rank, rank, why)
             self._ready.notify_all()
             peer = self._peers[rank]
@@ -273,7 +273,6 @@ class Mesh:
                     if other in header["silent"]:
                         self.silent.add(other)
                     self.lose(other, f"rank {rank} has lost it", evict=True)
-                    self._interrupt()
             return
         with self._ready:
             if kind == "message":
@@ -289,23 +288,23 @@ class Mesh:
                 self._evicted = str(header["why"])
             self._ready.notify_all()
 
-    def _interrupt(self) -> None:
-        with self._ready:
-            self._changed = True
-            self._ready.notify_all()
-
     def _beat(self) -> None:
         """Says that this rank lives, and notices which ones are silent."""
+        last = time.monotonic()
         while not self._closed:
             time.sleep(_BEAT)
+            now = time.monotonic()
+            # While this process stood still, it heard nothing though others have spoken.
+            still, last = max(0.0, now - last - 2 * _BEAT), now
             for rank in self.alive():
                 if rank == self.rank:
                     continue
                 self._put(rank, {"kind": "beat"})
-                silent = time.monotonic() - self._peers[rank].heard
+                self._peers[rank].heard += still
+                silent = now - self._peers[rank].heard
                 if silent > self.patience:
                     self.silent.add(rank)
-                    self.lose(rank, f"it was silent for {silent:.0f} s")
+                    self.lose(rank, f"it was silent for {silent:.0f} s", evict=True)
 
 
 def _end(connection: socket.socket) -> None:

@@ -37,6 +37,12 @@ class Pipeline:
     stages: tuple[Stage, ...]
     microbatches: int
 
+    def neighbours(self, position: int) -> tuple[int | None, int | None]:
+        """Returns the ranks of the stages before and after one."""
+        before = self.stages[position - 1].rank if position > 0 else None
+        after = self.stages[position + 1].rank if position + 1 < len(self.stages) else None
+        return before, after
+
 
 @dataclass(frozen=True)
 class Stripe:

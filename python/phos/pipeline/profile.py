@@ -13,7 +13,7 @@ from torch import nn
 
 from .batches import Batches
 from .errors import ModelError
-from .layer import Layer, Values, as_values, floating
+from .layer import Layer, Settings, Values, as_values, floating
 from .model import Model
 
 # How often each layer is timed; the first time, with what it loads and compiles, does not count.
@@ -22,23 +22,19 @@ _ROUNDS = 4
 
 def measure(model: Model, batches: Batches, loss: Callable[[Any, Any], torch.Tensor]) -> str:
     """Returns the profile in the planner's format."""
-    inputs, target = batches.load(0, 0)
-    values = _on(model, as_values(inputs, "the data"))
+    inputs, target = to_device(batches.load(0, 0), model.settings.device)
+    values = as_values(inputs, "the data")
     layers = []
     for number in range(len(model.modules)):
         last = number == len(model.modules) - 1
         layer = _copy(model, number)
         before = [each.clone() for each in layer.module.buffers()]
-        cost, outputs = _costs(layer, values, _loss(loss, target, model) if last else None)
+        cost, outputs = _costs(layer, values, of_outputs(loss, target, model.settings) if last else None)
         if any(not torch.equal(old, new) for old, new in zip(before, layer.module.buffers())):
             raise ModelError(f"layer {number} changes a buffer when it computes, so the order of microbatches matters")
         layers.append({"name": f"{number} {type(layer.module).__name__}", **cost})
         values = outputs
     return json.dumps({"layers": layers})
-
-
-def _on(model: Model, values: Values) -> Values:
-    return tuple(each.to(model.settings.device) for each in values)
 
 
 def _copy(model: Model, number: int) -> Layer:
@@ -47,10 +43,13 @@ def _copy(model: Model, number: int) -> Layer:
     return Layer(number, module, model.settings)
 
 
-def _loss(loss: Callable[[Any, Any], torch.Tensor], target: Any, model: Model) -> Callable[[Values], torch.Tensor]:
+def of_outputs(
+    function: Callable[[Any, Any], torch.Tensor], target: Any, settings: Settings,
+) -> Callable[[Values], torch.Tensor]:
+    """Returns a function of the last layer's outputs: the loss, or what else is computed of them."""
     def of(outputs: Values) -> torch.Tensor:
-        with model.settings.autocast():
-            return loss(outputs[0] if len(outputs) == 1 else outputs, to_device(target, model.settings.device))
+        with settings.autocast():
+            return function(outputs[0] if len(outputs) == 1 else outputs, target)
     return of
 
 

@@ -28,6 +28,8 @@ class Report:
     plan: tuple[int, str] | None = None
     # Before the first plan: what must be the same on all ranks.
     start: dict[str, Any] | None = None
+    # The checkpoints that it can read: step, run and layers.
+    found: list[tuple[int, str, list[int]]] = field(default_factory=list)
 
     def encode(self) -> dict[str, Any]:
         """Returns the report as JSON has it."""

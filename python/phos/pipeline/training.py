@@ -42,6 +42,8 @@ class Training:
         device: where layers are computed; by default the GPU of LOCAL_RANK, if there is one.
         collate: makes a microbatch of samples, as in a DataLoader.
         patience: after how many seconds without a word a rank is lost.
+        resume: a directory of checkpoints. The training goes on with the newest one, on any number
+            of ranks; without one it begins.
     """
 
     def __init__(
@@ -52,13 +54,16 @@ class Training:
         precision: torch.dtype | None = None, recompute: bool = False, shuffle: bool = True, seed: int = 0,
         memory: int = 0, device: torch.device | str | None = None,
         collate: Callable[[list[Any]], Any] | None = None, patience: float = PATIENCE,
+        resume: str | os.PathLike[str] | None = None,
     ) -> None:
         batches = Batches(data, microbatch, batch, seed, shuffle, collate)
         settings = Settings(_device(device), seed, precision, recompute, optimizer, scheduler)
         self._model = Model(layers, settings)
         self.steps = batches.steps * epochs if steps is None else steps
         task = Task(batches, loss, self.steps, clip, faults, memory)
-        self._member = Member(rendezvous.meet(patience), self._model, task)
+        self._member = Member(
+            rendezvous.meet(patience), self._model, task, None if resume is None else os.fspath(resume)
+        )
         atexit.register(self._member.leave)
 
     @property
@@ -73,6 +78,33 @@ class Training:
 
     def __iter__(self) -> Iterator[Step]:
         yield from self._member.train()
+
+    def evaluate(self, data: Sequence[Any], function: Callable[[Any, Any], torch.Tensor] | None = None) -> float:
+        """Returns the mean of the loss over other data, with layers in their mode for evaluation.
+
+        Args:
+            data: the samples, each a pair of input and target, by number.
+            function: called with the last layer's output and the targets instead of the loss;
+                returns a mean over the samples, such as the share of right answers.
+        """
+        if not len(data):
+            raise ModelError("there are no data to evaluate")
+        return self._member.evaluate(data, function)
+
+    def checkpoint(self, path: str | os.PathLike[str], every: int = 0, keep: int = 2) -> None:
+        """Writes the state of all layers into a directory, each rank its own: now, or after steps.
+
+        The directory may be the same on all machines, or each machine's own. If the training cannot
+        go on without more ranks, what the others have is written there, too.
+
+        Args:
+            path: the directory.
+            every: after how many steps; 0 for now.
+            keep: how many checkpoints stay.
+        """
+        self._member.checkpoints.configure(os.fspath(path), every, keep)
+        if not every:
+            self._member.checkpoint()
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the state dict of the whole model, as PyTorch does, on the lowest rank."""

@@ -9,7 +9,7 @@ import sys
 
 import models
 import phos.pipeline as pp
-from phos.pipeline import exchange, iteration, member, transfer
+from phos.pipeline import checkpoint, evaluation, exchange, iteration, member, transfer
 
 # The places where a rank can be told to die, and the function that begins there.
 PLACES = {
@@ -17,7 +17,8 @@ PLACES = {
     "ready": (member.Member, "_barrier"), "forward": (iteration.Iteration, "_forward"),
     "backward": (iteration.Iteration, "_backward"), "exchange": (exchange.Exchange, "run"),
     "assemble": (exchange.Exchange, "_assemble"), "sums": (member.Member, "_committed"),
-    "apply": (member.Member, "_apply"), "save": (member.Member, "_save"),
+    "apply": (member.Member, "_apply"), "save": (member.Member, "_save"), "write": (checkpoint.Checkpoints, "write_rest"),
+    "evaluate": (evaluation.Evaluation, "_microbatch"),
 }
 
 
@@ -44,11 +45,17 @@ def main(name, steps, microbatch, batch, clip, out, *options):
         layers, loss, models.optimizer, data, microbatch=microbatch, batch=batch, faults=int(given.get("faults", 0)),
         scheduler=models.scheduler, clip=clip, shuffle=given.get("shuffle") == "yes",
         recompute=given.get("recompute") == "yes", memory=int(given.get("memory", 0)),
-        patience=float(given.get("patience", 30)),
+        patience=float(given.get("patience", 30)), resume=given.get("resume"),
     )
+    if given.get("checkpoint"):
+        job.checkpoint(given["checkpoint"], every=2)
     with open(f"{out}.{job.rank}.steps", "w") as file:
         for step in job:
             print(json.dumps({"number": step.number, "loss": step.loss, "norm": step.norm}), file=file, flush=True)
+            if step.number == int(given.get("evaluate", -1)):
+                print(job.evaluate(data[:5]).hex(), file=file, flush=True)
+            if step.number == int(given.get("end", -1)):
+                return
     job.save(f"{out}.pt")
 
 

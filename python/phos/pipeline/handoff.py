@@ -1,0 +1,22 @@
+"""Hands values on from stage to stage."""
+
+from __future__ import annotations
+
+import torch
+
+from . import state
+from .layer import Values
+from .mesh import Mesh
+
+
+def send(mesh: Mesh, rank: int, tag: str, values: Values) -> None:
+    """Sends values to another rank."""
+    description, content = state.pack(list(values))
+    mesh.send(rank, tag, description, content)
+
+
+def receive(mesh: Mesh, rank: int, tag: str, device: torch.device) -> Values:
+    """Waits for the values that another rank sends."""
+    description, content = mesh.receive(rank, tag)
+    values = state.unpack(description, torch.empty(0, dtype=torch.uint8) if content is None else content)
+    return tuple(value.to(device) for value in values)
