@@ -6,7 +6,6 @@ import (
 	"log/slog"
 	"path/filepath"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -152,33 +151,6 @@ func TestDeterministicOrder(t *testing.T) {
 	}
 	if len(seen) != 300 {
 		t.Errorf("got %d work items, want 300", len(seen))
-	}
-}
-
-// TestGraphDoesNotOverlapItself checks that launches of one graph in two streams never overlap.
-func TestGraphDoesNotOverlapItself(t *testing.T) {
-	b := open(t, "soft:1", Options{})
-	defer b.Close()
-	c := newTestContext(t, b, 0)
-	var mu sync.Mutex
-	inside := 0
-	e, err := c.Instantiate(&gpu.Graph{Nodes: []gpu.Node{{Work: gpu.Call{Func: func() {
-		if !mu.TryLock() {
-			t.Error("two launches of one graph overlap")
-			return
-		}
-		inside++
-		mu.Unlock()
-	}}}}})
-	must(t, err)
-	first, second := newTestStream(t, c), newTestStream(t, c)
-	for range 500 {
-		must(t, e.Launch(first))
-		must(t, e.Launch(second))
-	}
-	must(t, c.Synchronize())
-	if inside != 1000 {
-		t.Errorf("got %d launches, want 1000", inside)
 	}
 }
 

@@ -3,7 +3,10 @@ package session
 import (
 	"encoding/binary"
 	"errors"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -271,6 +274,34 @@ func TestGraphByHand(t *testing.T) {
 	}
 	p.ok(abi.CallGraphDestroyNode, &wire.GraphDestroyNode{HNode: extra}, nil)
 	p.want(abi.InvalidValue, abi.CallGraphNodeGetType, &wire.GraphNodeGetType{HNode: extra}, nil)
+}
+
+// TestLaunchesDoNotOverlap: launches of one executable in two streams run one after the other.
+func TestLaunchesDoNotOverlap(t *testing.T) {
+	p := newProgram(t)
+	var running sync.Mutex
+	var launches atomic.Int32
+	alone := p.kernel("alone", func(gpu.Memory, []byte) error {
+		launches.Add(1)
+		if !running.TryLock() {
+			t.Error("two launches of one executable overlap")
+			return nil
+		}
+		runtime.Gosched()
+		running.Unlock()
+		return nil
+	})
+	g := p.graph()
+	p.kernelNode(g, alone, 1)
+	exec := p.instantiate(g)
+	streams := []abi.Handle{p.stream(core.NonBlocking), p.stream(core.NonBlocking)}
+	for i := range 400 {
+		p.ok(abi.CallGraphLaunch, &wire.GraphLaunch{HGraphExec: exec, HStream: streams[i%2]}, nil)
+	}
+	syncContext(p)
+	if n := launches.Load(); n != 400 {
+		t.Errorf("%d launches have run, of 400", n)
+	}
 }
 
 // TestLaunchesApart: a graph is launched in a stream that then waits for a gate. Its next launch,
