@@ -93,15 +93,17 @@ func read(t *testing.T, path string) string {
 // training is some ranks of train.py.
 type training struct {
 	*testing.T
-	dir, model string
-	steps      int
-	ranks      []*rank
+	dir, model, port string
+	steps            int
+	all              []string // the options of all ranks
+	ranks            []*rank
 }
 
 // rank is one process of a training.
 type rank struct {
 	*exec.Cmd
-	number int
+	number int // in the order of their starts
+	out    string
 	said   bytes.Buffer
 	ended  chan struct{}
 	err    error
@@ -113,24 +115,48 @@ type options map[int][]string
 // start starts the ranks of a training, with options that all have and others.
 func start(t *testing.T, model string, steps, ranks int, all []string, own options) *training {
 	t.Helper()
-	tr := &training{T: t, dir: t.TempDir(), model: model, steps: steps}
-	port := freePort(t)
+	tr := &training{T: t, dir: t.TempDir(), model: model, port: freePort(t), steps: steps, all: all}
 	for number := range ranks {
-		arguments := append(numbers(model, steps), filepath.Join(tr.dir, "out"))
-		r := &rank{number: number, ended: make(chan struct{})}
-		r.Cmd = command(t, "train.py", append(append(arguments, all...), own[number]...)...)
-		r.Env = append(r.Env, "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+port,
+		tr.begin("out", own[number], "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+tr.port,
 			fmt.Sprintf("RANK=%d", number), fmt.Sprintf("WORLD_SIZE=%d", ranks))
-		r.Stdout, r.Stderr = &r.said, &r.said
-		if err := r.Start(); err != nil {
-			t.Fatal(err)
-		}
-		tr.ranks = append(tr.ranks, r)
-		go func() { r.err = r.Cmd.Wait(); close(r.ended) }()
 	}
 	t.Cleanup(tr.stop)
 	return tr
 }
+
+// begin starts a rank, with options and environment of its own.
+func (tr *training) begin(out string, own []string, environment ...string) *rank {
+	tr.Helper()
+	r := &rank{number: len(tr.ranks), out: filepath.Join(tr.dir, out), ended: make(chan struct{})}
+	arguments := append(append(append(numbers(tr.model, tr.steps), r.out), tr.all...), own...)
+	r.Cmd = command(tr.T, "train.py", arguments...)
+	r.Env = append(r.Env, environment...)
+	r.Stdout, r.Stderr = &r.said, &r.said
+	if err := r.Start(); err != nil {
+		tr.Fatal(err)
+	}
+	tr.ranks = append(tr.ranks, r)
+	go func() { r.err = r.Cmd.Wait(); close(r.ended) }()
+	return r
+}
+
+// prepare starts a process that waits until it may join the training.
+func (tr *training) prepare() *rank {
+	tr.Helper()
+	name := fmt.Sprintf("joined%d", len(tr.ranks))
+	return tr.begin(name, []string{"wait=" + tr.word(name)}, "PHOS_PIPELINE_JOIN=127.0.0.1:"+tr.port)
+}
+
+// join lets a rank that was prepared join the training.
+func (tr *training) join(r *rank) {
+	tr.Helper()
+	if err := os.WriteFile(tr.word(filepath.Base(r.out)), nil, 0o600); err != nil {
+		tr.Fatal(err)
+	}
+}
+
+// word is the file that a process waits for.
+func (tr *training) word(name string) string { return filepath.Join(tr.dir, name+".go") }
 
 // stop kills what is left of a training, and shows what its ranks have said if the test fails.
 func (tr *training) stop() {
@@ -180,11 +206,25 @@ func (tr *training) await() {
 // lines returns the steps that a rank has made.
 func (tr *training) lines(number int) string {
 	tr.Helper()
-	text, err := os.ReadFile(filepath.Join(tr.dir, fmt.Sprintf("out.%d.steps", number)))
+	path := fmt.Sprintf("%s.%d.steps", tr.ranks[number].out, number)
+	if drawn, _ := filepath.Glob(tr.ranks[number].out + ".*.steps"); number >= tr.first() && len(drawn) == 1 {
+		path = drawn[0]
+	}
+	text, err := os.ReadFile(path)
 	if err != nil && !os.IsNotExist(err) {
 		tr.Fatal(err)
 	}
 	return string(text)
+}
+
+// first returns the first rank that has joined. Its number is drawn, and so is the name of its file.
+func (tr *training) first() int {
+	for i, r := range tr.ranks {
+		if filepath.Base(r.out) != "out" {
+			return i
+		}
+	}
+	return len(tr.ranks)
 }
 
 // awaitStep waits until a rank has made a number of steps.

@@ -17,8 +17,8 @@ step, and go on. Losses and weights have the same bits as without the loss.
 Read training.py first, then member.py, iteration.py, exchange.py and recovery.py.
 """
 
-from .errors import EvictedError, ModelError, PlanError, TrainingError
+from .errors import EvictedError, ModelError, PlanError, StoppedError, TrainingError
 from .member import Step
 from .training import Training
 
-__all__ = ["EvictedError", "ModelError", "PlanError", "Step", "Training", "TrainingError"]
+__all__ = ["EvictedError", "ModelError", "PlanError", "Step", "StoppedError", "Training", "TrainingError"]

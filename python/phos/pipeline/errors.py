@@ -17,6 +17,10 @@ class PlanError(TrainingError):
     """Means that the planner has no plan: too few nodes are left, or no node has some layer."""
 
 
+class StoppedError(TrainingError):
+    """Means that all ranks were asked to end, by SIGTERM."""
+
+
 class EvictedError(TrainingError):
     """Means that the others go on without this process: it was silent for too long."""
 

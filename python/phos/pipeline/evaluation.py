@@ -34,10 +34,10 @@ class Evaluation:
         results: list[Result] = []
         if place is not None:
             results = self._compute(*place)
-        leader = self.mesh.generation_leader
+        leader = self.mesh.leader
         self.mesh.send(leader, "results", results)
         if leader == self.mesh.rank:
-            members = self.mesh.alive()
+            members = self.mesh.members
             all_results = [result for rank in members for result in self.mesh.receive(rank, "results")[0]]
             mean = math.fsum(size * value for size, value in all_results) / len(self.data)
             for rank in members:

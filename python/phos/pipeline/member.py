@@ -18,7 +18,7 @@ from . import plan as planner
 from . import recovery, state, transfer
 from .batches import Batches
 from .checkpoint import Checkpoints
-from .errors import Interrupted, ModelError, PlanError, TrainingError
+from .errors import Interrupted, ModelError, PlanError, StoppedError, TrainingError
 from .evaluation import Evaluation
 from .exchange import Exchange
 from .iteration import Iteration
@@ -46,6 +46,12 @@ class Step:
     def __str__(self) -> str:
         left = f"{self.left / 3600:.1f} h" if self.left >= 3600 else f"{self.left:.0f} s"
         return f"step {self.number}: loss {self.loss:.4f}, {self.seconds:.2f} s; {left} left"
+
+
+# What the leader's decision may say instead of how to go on.
+_KINDS = {"ModelError": ModelError, "PlanError": PlanError, "StoppedError": StoppedError}
+# The exit status of a process that SIGTERM has ended.
+_TERMINATED = 128 + 15
 
 
 @dataclass(frozen=True)
@@ -87,6 +93,8 @@ class Member:
         self._made: deque[Step] = deque()
         self._together = False
         self._began = time.monotonic()
+        # This rank was asked to end, and hands its layers over first.
+        self.leaving = False
         self._lengths: deque[float] = deque(maxlen=20)
         # The step of the last checkpoint.
         self._written = 0
@@ -116,7 +124,7 @@ class Member:
 
     def _checkpoint(self) -> None:
         assert self.plan is not None
-        leader, members = self.mesh.generation_leader, self.mesh.alive()
+        leader, members = self.mesh.leader, self.mesh.members
         self.checkpoints.write_first(self.plan, self.step)
         self._barrier(leader, members, f"first {self.step}")
         self.checkpoints.write_rest(self.plan, self.step)
@@ -179,6 +187,9 @@ class Member:
         self._barrier(leader, members, "ready")
         self._adopt()
         self._planned = self.mesh.generation
+        self.mesh.part(decision["leaving"])
+        if self.rank in decision["leaving"]:
+            raise SystemExit(_TERMINATED)
         assert self.plan is not None
         self.model.release(self.plan.layers_of(self.rank))
         self._together = True
@@ -187,7 +198,7 @@ class Member:
         if not first:
             log.warning(
                 "rank %d: goes on with ranks %s after %.2f s; %d bytes of layers came here, %d microbatches are to compute",
-                self.rank, members, time.monotonic() - began, moved, len(self._missing),
+                self.rank, self.mesh.members, time.monotonic() - began, moved, len(self._missing),
             )
 
     def _adopt(self) -> None:
@@ -201,6 +212,8 @@ class Member:
         """Begins a generation, or follows the rank that does. The lowest rank leads."""
         self._check_majority()
         lowest = min(self.mesh.alive())
+        if lowest == self.rank and self.mesh.joining:
+            raise TrainingError("the training has ended before this rank became a member")
         if lowest == self.rank:
             return self.rank, self.mesh.begin()
         self.mesh.report_lost(lowest)
@@ -230,7 +243,7 @@ class Member:
         if decision["error"]:
             if self.step < decision["step"]:
                 self._apply(decision["commit"])
-            raise {"ModelError": ModelError, "PlanError": PlanError}[decision["kind"]](decision["error"])
+            raise _KINDS[decision["kind"]](decision["error"])
         return decision
 
     def _barrier(self, leader: int, members: list[int], name: str) -> None:
@@ -246,6 +259,7 @@ class Member:
     def _report(self) -> recovery.Report:
         step = self.step if self._next_step is None else self._next_step
         report = recovery.Report(step, self._commit, sorted(self.model.held), losses=self._losses)
+        report.leaving = self.leaving
         report.parts = {layer: list(tree.parts) for layer, tree in self._sums.items()}
         if self.plan is not None:
             report.plan = self._planned, self.plan.hash
@@ -274,7 +288,7 @@ class Member:
         decision = {"error": "", "step": going.step, "commit": going.commit}
         try:
             return {**decision, **self._decision(reports, going)}
-        except (PlanError, ModelError) as why:
+        except tuple(_KINDS.values()) as why:
             return {**decision, "error": str(why), "kind": type(why).__name__}
 
     def _decision(self, reports: dict[int, recovery.Report], going: recovery.Iteration) -> dict[str, Any]:
@@ -283,17 +297,33 @@ class Member:
             recovery.check_start({rank: report.start for rank, report in reports.items() if report.start is not None})
             chosen = self.checkpoints.choose({rank: report.found for rank, report in reports.items()})
             profile = measure(self.model, self.task.batches, self.task.loss)
-        plan = self._plan(base, profile, sorted(reports))
+        plan, leaving = self._plan_for(base, profile, reports)
         if plan.lost:
             raise PlanError(f"no living rank has the layers {list(plan.lost)}: ranks {sorted(self.mesh.lost)} are lost")
         return {
             "base": base, "run": self.checkpoints.run or secrets.token_hex(8), "profile": profile, "hash": plan.hash, "checkpoint": chosen,
             "held": [[rank, report.held] for rank, report in reports.items()],
             "keep": [[layer, [*parts.items()]] for layer, parts in going.keep.items()],
-            "losses": [*going.losses.items()], "missing": going.missing,
+            "losses": [*going.losses.items()], "missing": going.missing, "leaving": leaving,
+            "plan": None if self.plan is None else [self.plan.text, self.plan.ranks],
         }
 
-    def _plan(self, base: str, profile: str | None, members: list[int]) -> planner.Plan:
+    def _plan_for(
+        self, base: str, profile: str | None, reports: dict[int, recovery.Report],
+    ) -> tuple[planner.Plan, list[int]]:
+        """Returns the plan, and which ranks leave: none, if the others are too few without them."""
+        members = sorted(reports)
+        leaving = [rank for rank in members if reports[rank].leaving]
+        if leaving == members:
+            raise StoppedError("all ranks were asked to end")
+        if leaving and base:
+            try:
+                return self._plan(base, profile, members, leaving), leaving
+            except PlanError as why:
+                log.warning("rank %d: the ranks %s cannot leave: %s", self.rank, leaving, why)
+        return self._plan(base, profile, members, []), []
+
+    def _plan(self, base: str, profile: str | None, members: list[int], leaving: list[int]) -> planner.Plan:
         """Returns the plan for some ranks. All of them compute it from the same input."""
         if not base:
             assert profile is not None
@@ -302,13 +332,16 @@ class Member:
             self._adopt()
         if self.plan is None or self.plan.hash != base:
             raise PlanError(f"rank {self.rank} does not know the plan {base}")
-        return planner.again(self.plan, members, self.task.faults)
+        return planner.again(self.plan, members, leaving, self.task.faults)
 
     # What all do then
 
     def _act(self, decision: dict[str, Any], members: list[int]) -> int:
         """Does what was decided, and returns how many bytes of layers came to this rank."""
-        plan = self._plan(decision["base"], decision["profile"], members)
+        if self.plan is None and self._next is None and decision["base"]:  # it has come while the others train
+            text, ranks = decision["plan"]
+            self.plan, self.step = planner.decode(text, tuple(ranks)), decision["step"]
+        plan = self._plan(decision["base"], decision["profile"], members, decision["leaving"])
         if plan.hash != decision["hash"]:
             raise PlanError(f"rank {self.rank} computes the plan {plan.hash}, and the leader {decision['hash']}")
         self.checkpoints.run = decision["run"]
@@ -373,20 +406,24 @@ class Member:
 
     def _committed(self, totals: dict[int, torch.Tensor]) -> dict[str, Any]:
         """Returns what ends the step, when all ranks have their sums."""
-        leader = self.mesh.generation_leader
+        leader = self.mesh.leader
         squares = [[layer, self._square(layer, total)] for layer, total in totals.items()]
-        self.mesh.send(leader, f"sums/{self.step}", {"squares": squares, "losses": [*self._losses.items()]})
+        report = {"squares": squares, "losses": [*self._losses.items()], "leaving": self.leaving}
+        self.mesh.send(leader, f"sums/{self.step}", report)
         if leader == self.rank:
             known: dict[int, float] = {}
             losses: dict[int, float] = {}
-            members = self.mesh.alive()
+            members, changes = self.mesh.members, bool(self.mesh.newcomers())
             for rank in members:
                 said, _ = self.mesh.receive(rank, f"sums/{self.step}")
                 known.update(said["squares"])
                 losses.update(said["losses"])
+                changes = changes or said["leaving"]
             commit = {
                 "loss": math.fsum(losses.values()) / self.count,
                 "norm": math.sqrt(math.fsum(known.values())) / self.count,
+                # Between two steps ranks come and go.
+                "changes": changes,
             }
             for rank in members:
                 self.mesh.send(rank, f"commit/{self.step}", commit)
@@ -412,6 +449,7 @@ class Member:
         self._made.append(self._step(commit))
         self.step += 1
         self._commit, self._totals, self._losses = commit, {}, {}
+        self._together = self._together and not commit["changes"]
         self._missing = list(range(self.count))
         self._elsewhere = {}
         self._sums = {layer: Tree(self.count) for layer in self.model.held}
@@ -428,7 +466,7 @@ class Member:
     def _save(self, path: str) -> None:
         """Sends all layers to the lowest rank, which writes them."""
         assert self.plan is not None
-        leader = self.mesh.generation_leader
+        leader = self.mesh.leader
         for layer in range(self.plan.layers):
             if self.plan.holders(layer)[0] == self.rank:
                 description, content = state.pack(self.model.modules[layer].state_dict())
@@ -441,4 +479,4 @@ class Member:
                 whole.update({f"{layer}.{name}": tensor for name, tensor in tensors.items()})
             torch.save(whole, f"{path}.part")
             os.replace(f"{path}.part", path)
-        self._barrier(leader, self.mesh.alive(), "saved")
+        self._barrier(leader, self.mesh.members, "saved")

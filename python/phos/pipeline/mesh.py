@@ -27,6 +27,7 @@ log = logging.getLogger("phos.pipeline")
 # The lengths of a message's description and of its body.
 _LENGTHS = struct.Struct("!IQ")
 _MOST_META = 64 << 20
+_MOST_HELLO = 1 << 20
 _CHUNK = 1 << 20
 # How often a rank says that it lives, and after how long without a word it is lost.
 _BEAT = 1.0
@@ -67,10 +68,16 @@ class Mesh:
         self._closed = False
         # The generation that this rank is in, and the rank that leads it.
         self.generation = 0
-        self.generation_leader = rank
+        self.leader = rank
+        self.members: list[int] = []
         # The newest generation that another rank has begun: its number, that rank and the members.
         self._call: tuple[int, int, list[int]] | None = None
         self._evicted = ""
+        # Ranks that have come and are no members yet, and those that are connected to all.
+        self._newcomers: set[int] = set()
+        self._connected: set[int] = set()
+        # This rank has come while others trained, and is no member yet.
+        self.joining = False
         # Ranks that have said that the training is over.
         self.finished: set[int] = set()
         # Ranks that are lost, and why; and those of them that may live and be cut off.
@@ -88,10 +95,40 @@ class Mesh:
     def start(self) -> None:
         """Begins to send and to receive, when all connections are there."""
         for rank, peer in self._peers.items():
-            threading.Thread(target=self._read, args=(rank, peer), daemon=True, name=f"from rank {rank}").start()
-            peer.writer = threading.Thread(target=self._write, args=(rank, peer), daemon=True, name=f"to rank {rank}")
-            peer.writer.start()
+            self._serve(rank, peer)
         threading.Thread(target=self._beat, daemon=True, name="beat").start()
+
+    def serve(self, rank: int) -> None:
+        """Begins to send to one rank and to receive from it."""
+        self._serve(rank, self._peers[rank])
+
+    def _serve(self, rank: int, peer: _Peer) -> None:
+        threading.Thread(target=self._read, args=(rank, peer), daemon=True, name=f"from rank {rank}").start()
+        peer.writer = threading.Thread(target=self._write, args=(rank, peer), daemon=True, name=f"to rank {rank}")
+        peer.writer.start()
+
+    def admit(self, rank: int, connection: socket.socket) -> None:
+        """Takes a connection to a rank that has come while the others train."""
+        self.add(rank, connection)
+        with self._ready:
+            self._newcomers.add(rank)
+        self._serve(rank, self._peers[rank])
+
+    def join(self) -> None:
+        """Tells all others that this rank is connected to all, and may become a member."""
+        for rank in self.alive():
+            if rank != self.rank:
+                self._put(rank, {"kind": "join"})
+
+    def newcomers(self) -> list[int]:
+        """Returns the ranks that may become members."""
+        with self._ready:
+            return sorted((self._newcomers & self._connected) - self.lost.keys())
+
+    def known(self) -> set[int]:
+        """Returns all ranks that there have been."""
+        with self._ready:
+            return {self.rank, *self._peers}
 
     def alive(self) -> list[int]:
         """Returns the ranks that are not lost, with this one."""
@@ -145,7 +182,9 @@ class Mesh:
         with self._ready:
             counter = max(self.generation, self._call[0] if self._call else 0) >> _RANK_BITS
             self._changed = False
-            members = sorted({self.rank, *self._peers} - self.lost.keys())
+            waiting = self._newcomers - self._connected
+            members = self.members = sorted({self.rank, *self._peers} - self.lost.keys() - waiting)
+            self._newcomers -= set(members)
             self._enter((counter + 1) << _RANK_BITS | self.rank)
         for rank in members:
             if rank != self.rank:
@@ -159,18 +198,29 @@ class Mesh:
                 self._check()
                 self._ready.wait()
             generation, leader, members = self._call
+            self.members, self.joining = members, False
             self._enter(generation)
+            for rank in set(members) - {self.rank, *self._peers}:
+                self.lost[rank] = "it has never connected"
             # Nothing has changed but what the leader knows, unless it counts on somebody lost.
             self._changed = bool(set(members) & self.lost.keys())
-            others = {self.rank, *self._peers} - self.lost.keys() - set(members)
+            # Ranks that came after the leader had counted are no members yet.
+            others = {self.rank, *self._peers} - self.lost.keys() - set(members) - self._newcomers
+            self._newcomers -= set(members)
         for rank in others:
             self.lose(rank, f"rank {leader} has lost it", evict=True, known=True)
         return leader, members
 
     def _enter(self, generation: int) -> None:
         """Begins a generation: messages of older ones are dropped."""
-        self.generation, self.generation_leader = generation, generation & (1 << _RANK_BITS) - 1
+        self.generation, self.leader = generation, generation & (1 << _RANK_BITS) - 1
         self._arrived = {key: kept for key, kept in self._arrived.items() if _generation(key[1]) >= generation}
+
+    def part(self, ranks: list[int]) -> None:
+        """Takes note that members leave: the end of their connections is no loss."""
+        with self._ready:
+            self.members = [rank for rank in self.members if rank not in ranks]
+            self.lost.update({rank: "it has left" for rank in ranks if rank != self.rank})
 
     def report_lost(self, leader: int) -> None:
         """Tells the leader which ranks this one has lost. What changes later interrupts again."""
@@ -195,7 +245,7 @@ class Mesh:
                 return
             self.lost[rank] = why
             if rank not in self.finished:
-                self._changed = self._changed or not known
+                self._changed = self._changed or not known and rank not in self._newcomers
                 log.warning("rank %d: rank %d is lost: %s", self.rank, rank, why)
             self._ready.notify_all()
             peer = self._peers[rank]
@@ -208,7 +258,7 @@ class Mesh:
     def await_finished(self) -> None:
         """Waits until all that live have said that the training is over."""
         with self._ready:
-            while not {self.rank, *self._peers} <= {self.rank} | self.finished | self.lost.keys():
+            while not set(self.members) <= {self.rank} | self.finished | self.lost.keys():
                 self._check()
                 self._ready.wait()
 
@@ -282,6 +332,8 @@ class Mesh:
                 if self._call is None or header["generation"] > self._call[0]:
                     self._call = header["generation"], rank, header["members"]
                     self._changed = True
+            elif kind == "join":
+                self._connected.add(rank)
             elif kind == "finished":
                 self.finished.add(rank)
             elif kind == "evicted":
@@ -318,24 +370,24 @@ def _generation(tag: str) -> int:
     return int(tag.partition("/")[0])
 
 
-def hello(connection: socket.socket, rank: int, token: str) -> None:
-    """Says to a rank which one has connected to it."""
-    connection.sendall(json.dumps({"rank": rank, "token": token}).encode() + b"\n")
+def hello(connection: socket.socket, said: dict[str, Any]) -> None:
+    """Says something before the messages begin: one line of JSON."""
+    connection.sendall(json.dumps(said).encode() + b"\n")
 
 
-def greeted(connection: socket.socket, token: str) -> int:
-    """Returns which rank has connected; refuses strangers."""
+def greeted(connection: socket.socket) -> dict[str, Any]:
+    """Returns what the other side says before the messages begin."""
     connection.settimeout(10)
-    said = b""
-    while not said.endswith(b"\n"):
+    line = b""
+    while not line.endswith(b"\n"):
         more = connection.recv(1)
-        if not more or len(said) > 4096:
+        if not more or len(line) > _MOST_HELLO:
             raise TrainingError("a stranger has connected")
-        said += more
+        line += more
     try:
-        header = json.loads(said)
-        if header["token"] == token:
-            return int(header["rank"])
-    except (ValueError, KeyError, TypeError):
-        pass
-    raise TrainingError("a stranger has connected")
+        said = json.loads(line)
+    except ValueError:
+        said = None
+    if not isinstance(said, dict):
+        raise TrainingError("a stranger has connected")
+    return said

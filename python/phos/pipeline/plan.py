@@ -121,27 +121,36 @@ def make(profile: str, ranks: Sequence[int], faults: int, microbatches: int, mem
         file.flush()
         arguments = ["--profile", file.name, "--nodes", len(ranks), "--faults", faults]
         arguments += ["--microbatches", microbatches, *(["--gpu-memory", memory] if memory else [])]
-        return _decode(_run("make", arguments), tuple(ranks))
+        return decode(_run("make", arguments), tuple(ranks))
 
 
-def again(plan: Plan, living: Sequence[int], faults: int) -> Plan:
-    """Returns the plan that follows another one when only some of its ranks live.
+def again(plan: Plan, members: Sequence[int], leaving: Sequence[int], faults: int) -> Plan:
+    """Returns the plan that follows another one when ranks are lost, have come, or are to leave.
 
-    It has as many copies of each layer as the living ranks allow, up to those wanted.
+    It has as many copies of each layer as the ranks allow, up to those wanted.
     """
-    dead = [str(node) for node in plan.nodes() if plan.ranks[node] not in living]
-    if not dead:
+    known = [plan.ranks[node] for node in plan.nodes()]
+    joined = [rank for rank in members if rank not in known and rank not in leaving]
+    ranks = (*plan.ranks, *joined)
+    changes = {
+        "--dead": [node for node in plan.nodes() if ranks[node] not in members],
+        "--drain": [node for node in plan.nodes() if ranks[node] in members and ranks[node] in leaving],
+        "--join": list(range(len(plan.ranks), len(ranks))),
+    }
+    if not any(changes.values()) and plan.faults >= faults:
         return replace(plan, stripes=())
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(plan.text)
         file.flush()
-        arguments = ["--plan", file.name, "--dead", ",".join(dead), "--faults"]
+        arguments = ["--plan", file.name]
+        for flag, nodes in changes.items():
+            arguments += [flag, ",".join(map(str, nodes))] if nodes else []
         for fewer in range(faults, 0, -1):
             try:
-                return _decode(_run("fail", [*arguments, fewer]), plan.ranks)
+                return decode(_run("fail", [*arguments, "--faults", fewer]), ranks)
             except PlanError:
                 continue
-        return _decode(_run("fail", [*arguments, 0]), plan.ranks)
+        return decode(_run("fail", [*arguments, "--faults", 0]), ranks)
 
 
 def _program() -> str:
@@ -163,7 +172,8 @@ def _run(verb: str, arguments: list[Any]) -> str:
     return done.stdout
 
 
-def _decode(text: str, ranks: tuple[int, ...]) -> Plan:
+def decode(text: str, ranks: tuple[int, ...]) -> Plan:
+    """Returns the plan that the planner has printed."""
     file = json.loads(text)
     layers = file["profile"]["layers"]
     cuts = {template["nodes"]: template["stages"] for template in file["templates"]}

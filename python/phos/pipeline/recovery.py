@@ -24,6 +24,8 @@ class Report:
     held: list[int] = field(default_factory=list)
     parts: dict[int, list[Node]] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)
+    # It was asked to end.
+    leaving: bool = False
     # The generation in which its plan began, and the plan's hash.
     plan: tuple[int, str] | None = None
     # Before the first plan: what must be the same on all ranks.

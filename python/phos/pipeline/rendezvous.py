@@ -3,6 +3,8 @@ launch set.
 
 RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are all that is needed. PyTorch's store at the master's
 address is used only until all ranks are connected, so the training survives the loss of rank 0.
+Afterwards one rank of each machine listens at the master's port, where ranks that come later ask
+for the addresses of all.
 """
 
 from __future__ import annotations
@@ -11,7 +13,10 @@ import json
 import os
 import secrets
 import socket
+import threading
+import time
 from datetime import timedelta
+from typing import Any
 
 import torch.distributed as dist
 
@@ -20,18 +25,105 @@ from .errors import TrainingError
 
 # How long ranks wait for each other at the start.
 _START = timedelta(minutes=10)
+# A process that is to join a training asks there: HOST:PORT, several with commas.
+JOIN = "PHOS_PIPELINE_JOIN"
+# Ranks that join have numbers from here on, which are drawn.
+_FIRST_JOINED, _LAST_JOINED = 1 << 10, (1 << 16) - 1
+# How often a rank looks whether the master's port is free on its machine.
+_LOOK = 2.0
+
+Address = tuple[str, int]
+
+
+class Meeting:
+    """What a rank knows of the others, and tells those that come."""
+
+    def __init__(self, rank: int, patience: float) -> None:
+        self.mesh = mesh.Mesh(rank, patience)
+        self.rank = rank
+        self.token = ""
+        self.addresses: dict[int, Address] = {}
+        self._lock = threading.Lock()
+
+    def listen(self, host: str, port: int, backlog: int) -> socket.socket:
+        """Opens a listener whose address the others get."""
+        listener = socket.create_server((host, port), backlog=backlog)
+        self.addresses[self.rank] = listener.getsockname()[:2]
+        return listener
+
+    def connect(self, rank: int, address: Address) -> None:
+        """Connects to another rank."""
+        connection = socket.create_connection(address, timeout=_START.total_seconds())
+        mesh.hello(connection, {"rank": self.rank, "token": self.token, "address": self.addresses[self.rank]})
+        self.addresses[rank] = address
+        self.mesh.add(rank, connection)
+
+    def accept(self, connection: socket.socket) -> int:
+        """Returns the rank that has connected, or refuses it."""
+        return self._named(mesh.greeted(connection))
+
+    def _named(self, said: dict[str, Any]) -> int:
+        if said.get("token") != self.token or not isinstance(said.get("rank"), int):
+            raise TrainingError("a stranger has connected")
+        host, port = said["address"]
+        self.addresses[said["rank"]] = (str(host), int(port))
+        return int(said["rank"])
+
+    # While the ranks train
+
+    def welcome(self, listener: socket.socket) -> None:
+        """Answers all that connect, for as long as the process lives."""
+        listener.settimeout(None)
+        while True:
+            try:
+                connection, _ = listener.accept()
+            except OSError:
+                return
+            try:
+                self._answer(connection)
+            except (TrainingError, OSError, ValueError, TypeError):
+                connection.close()
+
+    def _answer(self, connection: socket.socket) -> None:
+        said = mesh.greeted(connection)
+        if said.get("join"):
+            with self._lock:
+                known = {"token": self.token, "addresses": list(self.addresses.items()), "lost": list(self.mesh.lost)}
+            mesh.hello(connection, known)
+            connection.close()
+            return
+        with self._lock:
+            rank = self._named(said)
+            if rank in self.mesh.known():
+                raise TrainingError(f"rank {rank} is here already")
+            self.mesh.admit(rank, connection)
+
+    def keep_door(self, host: str, port: int) -> None:
+        """Listens at the master's port when no other rank of this machine does."""
+        while True:
+            try:
+                door = socket.create_server((host, port))
+            except OSError:
+                time.sleep(_LOOK)
+                continue
+            self.welcome(door)
 
 
 def meet(patience: float) -> mesh.Mesh:
     """Connects all ranks, and returns the connections of this one."""
+    if os.environ.get(JOIN):
+        return _join(os.environ[JOIN], patience)
     rank, world = _number("RANK", 0), _number("WORLD_SIZE", 1)
-    if not 0 <= rank < world:
-        raise TrainingError(f"RANK is {rank} and WORLD_SIZE {world}: a rank is from 0 to {world - 1}")
-    connections = mesh.Mesh(rank, patience)
+    if not 0 <= rank < world < _FIRST_JOINED:
+        raise TrainingError(f"RANK is {rank} and WORLD_SIZE {world}: a rank is from 0 to {world - 1}, below {_FIRST_JOINED}")
+    meeting = Meeting(rank, patience)
+    master, port = os.environ.get("MASTER_ADDR", ""), _number("MASTER_PORT", 0)
     if world > 1:
-        _connect(connections, rank, world)
-    connections.start()
-    return connections
+        if not master or not port:
+            raise TrainingError(f"WORLD_SIZE is {world}, and MASTER_ADDR and MASTER_PORT do not say where rank 0 is")
+        _connect(meeting, rank, world, master, port)
+    meeting.mesh.start()
+    return meeting.mesh
 
 
 def _number(name: str, default: int) -> int:
@@ -42,46 +134,99 @@ def _number(name: str, default: int) -> int:
         raise TrainingError(f"{name} is {text!r}, which is no number") from None
 
 
-def _connect(connections: mesh.Mesh, rank: int, world: int) -> None:
+def _connect(meeting: Meeting, rank: int, world: int, master: str, port: int) -> None:
     """Connects to all lower ranks, and is connected to by all higher ones."""
-    master, port = os.environ.get("MASTER_ADDR"), _number("MASTER_PORT", 0)
-    if not master or not port:
-        raise TrainingError(f"WORLD_SIZE is {world}, and MASTER_ADDR and MASTER_PORT do not say where rank 0 is")
     # torchrun has a store of its own there already.
     own = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     store = dist.TCPStore(master, port, world, own, timeout=_START, wait_for_workers=False)
     prefix = f"phos/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     if rank == 0:
         store.set(f"{prefix}/token", secrets.token_hex(16))
-    token = store.get(f"{prefix}/token").decode()
-    listener = socket.create_server((_own_address(master, port), 0), backlog=world)
-    listener.settimeout(_START.total_seconds())
-    store.set(f"{prefix}/{rank}", json.dumps(listener.getsockname()[:2]))
+    meeting.token = store.get(f"{prefix}/token").decode()
+    host = _own_address(master, port)
+    listener = meeting.listen(host, 0, world)
+    store.set(f"{prefix}/{rank}", json.dumps(meeting.addresses[rank]))
     for other in range(rank):
-        host, at = json.loads(store.get(f"{prefix}/{other}"))
-        connection = socket.create_connection((host, at), timeout=_START.total_seconds())
-        mesh.hello(connection, rank, token)
-        connections.add(other, connection)
-    waiting = set(range(rank + 1, world))
+        address = json.loads(store.get(f"{prefix}/{other}"))
+        meeting.connect(other, (address[0], address[1]))
+    _await(meeting, listener, set(range(rank + 1, world)))
+    # Rank 0 may not take the store away before all have read it.
+    store.set(f"{prefix}/{rank}/connected", b"1")
+    if own:
+        for other in range(world):
+            store.get(f"{prefix}/{other}/connected")
+    del store
+    _serve(meeting, listener, host, port)
+
+
+def _await(meeting: Meeting, listener: socket.socket, waiting: set[int]) -> None:
+    """Waits until some ranks have connected."""
+    listener.settimeout(_START.total_seconds())
     while waiting:
         try:
             connection, _ = listener.accept()
         except TimeoutError:
             raise TrainingError(f"the ranks {sorted(waiting)} have not come within {_START}") from None
         try:
-            other = mesh.greeted(connection, token)
-        except (TrainingError, OSError):
+            rank = meeting.accept(connection)
+            waiting.remove(rank)
+        except (TrainingError, OSError, KeyError, ValueError, TypeError):
             connection.close()
             continue
-        if other in waiting:
-            waiting.remove(other)
-            connections.add(other, connection)
-    listener.close()
-    # Rank 0 may not take the store away before all have read it.
-    store.set(f"{prefix}/{rank}/connected", b"1")
-    if own:
-        for other in range(world):
-            store.get(f"{prefix}/{other}/connected")
+        meeting.mesh.add(rank, connection)
+
+
+def _serve(meeting: Meeting, listener: socket.socket, host: str, port: int) -> None:
+    """Answers ranks that come later."""
+    threading.Thread(target=meeting.welcome, args=(listener,), daemon=True, name="welcome").start()
+    threading.Thread(target=meeting.keep_door, args=(host, port), daemon=True, name="door").start()
+
+
+def _join(doors: str, patience: float) -> mesh.Mesh:
+    """Connects to all ranks of a training that runs."""
+    known, (host, port) = _ask(doors)
+    taken = {rank for rank, _ in known["addresses"]}
+    rank = secrets.choice([each for each in range(_FIRST_JOINED, _LAST_JOINED) if each not in taken])
+    meeting = Meeting(rank, patience)
+    meeting.token = known["token"]
+    own = _own_address(host, port)
+    listener = meeting.listen(own, 0, len(taken) + 1)
+    meeting.mesh.start()
+    meeting.mesh.joining = True
+    # Two ranks that come at once do not know each other at first: the one that asks later does.
+    while True:
+        new = [(other, address) for other, address in known["addresses"]
+               if other not in meeting.mesh.known() and other not in known["lost"]]
+        if not new:
+            break
+        for other, address in new:
+            try:
+                meeting.connect(other, (address[0], address[1]))
+            except OSError:
+                known["lost"].append(other)
+                continue
+            meeting.mesh.serve(other)
+        lost = known["lost"]
+        known, _ = _ask(doors)
+        known["lost"] += lost
+    _serve(meeting, listener, own, port)
+    meeting.mesh.join()
+    return meeting.mesh
+
+
+def _ask(doors: str) -> tuple[dict[str, Any], Address]:
+    """Returns what a training says to a rank that comes, and where it was asked."""
+    whys = []
+    for door in doors.split(","):
+        host, _, port = door.strip().rpartition(":")
+        try:
+            with socket.create_connection((host, int(port)), timeout=10) as connection:
+                mesh.hello(connection, {"join": True})
+                known: dict[str, Any] = mesh.greeted(connection)
+                return known, (host, int(port))
+        except (OSError, ValueError, TrainingError) as why:
+            whys.append(f"{door}: {why}")
+    raise TrainingError(f"no training answers where {JOIN} says: {'; '.join(whys)}")
 
 
 def _own_address(master: str, port: int) -> str:

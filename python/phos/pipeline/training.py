@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import os
+import signal
+import threading
 from typing import Any, Callable, Iterable, Iterator, Sequence
 
 import torch
@@ -65,6 +67,18 @@ class Training:
             rendezvous.meet(patience), self._model, task, None if resume is None else os.fspath(resume)
         )
         atexit.register(self._member.leave)
+        self._leave_when_asked()
+
+    def _leave_when_asked(self) -> None:
+        """Lets SIGTERM end this process after the step, when others have its layers; again: at once."""
+        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+            return
+
+        def leave(number: int, frame: object) -> None:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+            self._member.leaving = True
+
+        signal.signal(signal.SIGTERM, leave)
 
     @property
     def rank(self) -> int:

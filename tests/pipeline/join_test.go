@@ -1,0 +1,124 @@
+package pipeline
+
+import (
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/phos-gpu/phos/tests/harness/rounds"
+)
+
+// TestComeAndGo: ranks are killed, leave and join at random moments. Each makes the steps that one
+// process makes, from its coming to its end.
+func TestComeAndGo(t *testing.T) {
+	for seed := range uint64(rounds.Of(2, 20)) {
+		t.Run(fmt.Sprint(seed), func(t *testing.T) {
+			t.Parallel()
+			r := rand.New(rand.NewPCG(seed, 21))
+			const ranks, changes, last = 5, 6, 160
+			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1"), nil)
+			living := []int{0, 1, 2, 3, 4}
+			var prepared []*rank
+			for range changes {
+				prepared = append(prepared, tr.prepare())
+			}
+			var killed, left []int
+			for i := range changes {
+				watched := living[r.IntN(len(living))]
+				tr.awaitStep(watched, 1+strings.Count(tr.lines(watched), "\n")+r.IntN(4))
+				if len(living) <= 4 || r.IntN(3) == 0 {
+					tr.join(prepared[0])
+					living, prepared = append(living, prepared[0].number), prepared[1:]
+					tr.awaitStep(living[len(living)-1], 1)
+					continue
+				}
+				at := r.IntN(len(living))
+				number := living[at]
+				living = slices.Delete(living, at, at+1)
+				if i%2 == 0 {
+					tr.kill(number)
+					killed = append(killed, number)
+				} else {
+					tr.leave(number)
+					left = append(left, number)
+				}
+			}
+			for _, r := range prepared {
+				tr.kill(r.number)
+			}
+			tr.ranks = tr.ranks[:len(tr.ranks)-len(prepared)] // the last ones
+			tr.sameFrom(killed, left)
+		})
+	}
+}
+
+// TestAllAskedToEnd: when all ranks are asked to end, they write a checkpoint of the same step.
+func TestAllAskedToEnd(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	const last = 400
+	tr := start(t, "conv", last, 4, inPipelines("conv", "faults=1", "checkpoint="+dir, "resume="+dir), nil)
+	tr.awaitStep(0, 3)
+	signal(t, syscall.SIGTERM, tr.ranks...)
+	tr.await()
+	made := strings.Count(tr.lines(0), "\n")
+	for _, r := range tr.ranks {
+		if said := r.said.String(); !strings.Contains(said, fmt.Sprintf("has written its layers after step %d", made)) {
+			t.Errorf("rank %d: %v: %s", r.number, r.err, said)
+		}
+	}
+	again := start(t, "conv", last, 2, inPipelines("conv", "resume="+dir, fmt.Sprintf("end=%d", made+1)), nil)
+	again.await()
+	if got := again.lines(0); !strings.HasPrefix(got, fmt.Sprintf(`{"number": %d,`, made)) {
+		t.Errorf("after %d steps it goes on with %s: %s", made, got, again.ranks[0].said.String())
+	}
+}
+
+// TestNoDoor: a rank that is to join a training that is not there ends, and says where it asked.
+func TestNoDoor(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "conv", 4, 0, nil, nil)
+	r := tr.prepare()
+	tr.join(r)
+	<-r.ended
+	if said := r.said.String(); r.err == nil || !strings.Contains(said, "no training answers where PHOS_PIPELINE_JOIN says: 127.0.0.1:"+tr.port) {
+		t.Errorf("%v: %s", r.err, said)
+	}
+}
+
+// leave asks a rank to end, and waits until it has.
+func (tr *training) leave(number int) {
+	tr.Helper()
+	r := tr.ranks[number]
+	signal(tr.T, syscall.SIGTERM, r)
+	<-r.ended
+	var exit *exec.ExitError
+	if !errors.As(r.err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+		tr.Errorf("rank %d has left with %v", number, r.err)
+	}
+}
+
+// sameFrom waits for the end, and compares what each rank has made with what one process makes.
+func (tr *training) sameFrom(killed, left []int) {
+	tr.Helper()
+	tr.await()
+	want := trained(tr.T, "rule", tr.model, tr.steps)
+	for _, r := range tr.ranks {
+		got := tr.lines(r.number)
+		switch {
+		case got == "" || !strings.Contains(want.steps, got):
+			tr.Errorf("rank %d has made\n%s", r.number, got)
+		case r.number < tr.first() && !strings.HasPrefix(want.steps, got):
+			tr.Errorf("rank %d has not begun with the first step:\n%s", r.number, got)
+		case contains(killed, r.number) || contains(left, r.number):
+		case r.err != nil || !strings.HasSuffix(want.steps, got):
+			tr.Errorf("rank %d has ended with %v and the steps\n%s", r.number, r.err, got)
+		}
+	}
+	tr.sameModel(want.model)
+}
