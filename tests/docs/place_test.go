@@ -86,7 +86,7 @@ func TestPlaceLogin(t *testing.T) {
 	t.Setenv("HOME", "/tmp/home") // which is the place's own
 	t.Setenv("XDG_CONFIG_HOME", "")
 	said, err := newPlace(t).enter("root", `umask 077; mkdir -p ~/.config/phos; echo damaged >~/.config/phos/cluster.json
-		exec `+harness.Bin()+`/pos_cli ps`).CombinedOutput()
+		exec `+harness.Path("bin/pos_cli")+` ps`).CombinedOutput()
 	if err == nil || !strings.Contains(string(said), "no phosd runs") {
 		t.Errorf("%v: %s", err, said)
 	}

@@ -241,10 +241,10 @@ func TestClocks(t *testing.T) {
 // while they run, and after a reboot. Their monotonic times do not jump.
 func TestWallClock(t *testing.T) {
 	dir := t.TempDir()
-	flag, err := walltime.Flag(dir)
-	harness.Need(t, "go", err)
 	program := filepath.Join(dir, "clock")
-	if said, err := harness.Command("go", "build", flag, "-o", program, "./tests/hosts/testdata/clock").CombinedOutput(); err != nil {
+	build, err := walltime.Build(dir, "-o", program, "./tests/hosts/testdata/clock")
+	harness.Need(t, "go", err)
+	if said, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, said)
 	}
 	h := New(t, 1, Options{})[0]

@@ -217,7 +217,7 @@ func (tr *training) lines(number int) string {
 	return string(text)
 }
 
-// first returns the first rank that has joined. Its number is drawn, and so is the name of its file.
+// first returns the first rank that has joined. Its number is drawn, and its file is named by it.
 func (tr *training) first() int {
 	for i, r := range tr.ranks {
 		if filepath.Base(r.out) != "out" {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/zeebo/blake3"
@@ -76,18 +77,7 @@ func TestCodeOfUser(t *testing.T) {
 func TestCodeOnTooFew(t *testing.T) {
 	w := newWorld(t)
 	packed, ref := somePacked()
-	parts := [][]byte{packed}
-	err := w.code.Receive(ref, func() (*api.CodePart, error) {
-		if len(parts) == 0 {
-			return nil, io.EOF
-		}
-		part := &api.CodePart{Data: parts[0]}
-		parts = nil
-		return part, nil
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
+	keep(t, w.code, packed, ref)
 	w.others = []string{filepath.Join(t.TempDir(), "dead")}
 	if found, err := w.launches().FindCode(w.as("ada"), ref); !errors.Is(api.FromStatus(err), api.ErrUnavailable) {
 		t.Errorf("on one controller of two: %v, %v", found, err)
@@ -101,6 +91,48 @@ func TestCodeOnTooFew(t *testing.T) {
 		t.Errorf("with a majority: %v, %v", found, err)
 	}
 	harness.Eventually(t, "the other controller has the code", func() bool { return other.Has(ref) })
+}
+
+// TestCodeOfLaunchElsewhere: a launch's code is on another controller, because this one leads since
+// it was sent.
+func TestCodeOfLaunchElsewhere(t *testing.T) {
+	w := newWorld(t)
+	packed, ref := somePacked()
+	create := func() error {
+		_, err := w.launches().Create(w.as("ada"), &api.CreateRequest{Spec: someSpec(t), Code: ref})
+		return api.FromStatus(err)
+	}
+	if err := create(); !errors.Is(err, api.ErrInvalid) || !strings.Contains(err.Error(), "was not sent") {
+		t.Errorf("without the code: %v", err)
+	}
+	dead := filepath.Join(t.TempDir(), "dead")
+	w.others = []string{dead}
+	if err := create(); !errors.Is(err, api.ErrUnavailable) {
+		t.Errorf("while the other controller does not answer: %v", err)
+	}
+	w.others = nil
+	other := w.otherController()
+	keep(t, other, packed, ref)
+	if err := create(); err != nil || !w.code.Has(ref) {
+		t.Errorf("with the code elsewhere: %v", err)
+	}
+}
+
+// keep puts code on a controller.
+func keep(t *testing.T, on *code.Copies, packed []byte, ref *api.CodeRef) {
+	t.Helper()
+	parts := [][]byte{packed}
+	err := on.Receive(ref, func() (*api.CodePart, error) {
+		if len(parts) == 0 {
+			return nil, io.EOF
+		}
+		part := &api.CodePart{Data: parts[0]}
+		parts = nil
+		return part, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // TestCodeAtFollower: a controller that does not lead keeps code for the leader only.

@@ -164,15 +164,21 @@ func (w *world) launches() api.LaunchesClient { return api.NewLaunchesClient(w.c
 
 func (w *world) agents() api.AgentsClient { return api.NewAgentsClient(w.conn) }
 
-// submit creates a launch of a user, and returns its id. It waits while all nodes are cordoned.
-func (w *world) submit(owner string) string {
-	w.Helper()
+// someSpec is a launch of one process.
+func someSpec(t *testing.T) []byte {
+	t.Helper()
 	spec := launch.Spec{Jobs: []launch.Job{{Name: "main", Processes: []launch.Process{{Command: []string{"true"}}}}}}
 	text, err := spec.JSON()
 	if err != nil {
-		w.Fatal(err)
+		t.Fatal(err)
 	}
-	reply, err := w.launches().Create(w.as(owner), &api.CreateRequest{Spec: text})
+	return text
+}
+
+// submit creates a launch of a user, and returns its id. It waits while all nodes are cordoned.
+func (w *world) submit(owner string) string {
+	w.Helper()
+	reply, err := w.launches().Create(w.as(owner), &api.CreateRequest{Spec: someSpec(w.T)})
 	if err != nil {
 		w.Fatal(err)
 	}

@@ -2,6 +2,7 @@ package serve
 
 import (
 	"context"
+	"errors"
 	"fmt"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -45,8 +46,8 @@ func (s *launches) Create(ctx context.Context, request *api.CreateRequest) (*api
 		Spec: spec, Owner: owner, By: caller.Name, Script: request.GetScript(), Request: request.GetRequest(),
 	}
 	if ref := request.GetCode(); ref != nil {
-		if !s.code.Has(ref) {
-			return nil, api.Invalid("the code of the launch was not sent, or has been removed since")
+		if err := s.fetchCode(ctx, ref); err != nil {
+			return nil, err
 		}
 		submitted.Code = codeOf(ref)
 	}
@@ -54,6 +55,16 @@ func (s *launches) Create(ctx context.Context, request *api.CreateRequest) (*api
 		return nil, api.Invalid(fmt.Sprintf("the script has %d bytes; at most %d are kept", len(submitted.Script), launch.MaxBytes/4))
 	}
 	return create(ctx, leader, submitted, request.GetDryRun())
+}
+
+// fetchCode gets the code of a launch from another controller if this one lacks it: it may lead
+// since the code was sent.
+func (s *launches) fetchCode(ctx context.Context, ref *api.CodeRef) error {
+	err := s.code.Fetch(ctx, ref)
+	if errors.Is(err, api.ErrNotFound) {
+		return api.Invalid("the code of the launch was not sent, or has been removed since")
+	}
+	return err
 }
 
 // create makes the turn of Create.

@@ -29,14 +29,48 @@ const (
 // errOtherGo means that this version of Go reads the clock in another way.
 var errOtherGo = errors.New("time.Now of this version of Go is not as walltime knows it: look at its source, and change this package")
 
-// Flag returns the flag for "go build" that replaces package time. The files for it are in a
-// directory.
-func Flag(directory string) (string, error) {
-	root, err := exec.Command("go", "env", "GOROOT").Output()
+// Build prepares a "go build" in the root of the repository whose programs have another package
+// time. The files for it are in a directory, which may be that of another build.
+func Build(directory string, arguments ...string) (*exec.Cmd, error) {
+	command, err := goIn(directory)
+	if err != nil {
+		return nil, err
+	}
+	flag, err := overlay(directory, filepath.Dir(filepath.Dir(command)))
+	if err != nil {
+		return nil, err
+	}
+	build := harness.Command(command, append([]string{"build", flag}, arguments...)...)
+	build.Env = append(os.Environ(), "GOTOOLCHAIN=local", "GOROOT=")
+	return build, nil
+}
+
+// goIn returns a go command whose sources may be replaced. A Go that was fetched for go.mod is in
+// the cache of modules, where no file may be replaced: its copy in the directory is not.
+func goIn(directory string) (string, error) {
+	said, err := exec.Command("go", "env", "GOROOT", "GOMODCACHE").Output()
 	if err != nil {
 		return "", fmt.Errorf("find the source of Go: %w", err)
 	}
-	source := filepath.Join(strings.TrimSpace(string(root)), "src", "time")
+	root, modules, _ := strings.Cut(strings.TrimSpace(string(said)), "\n")
+	if !strings.HasPrefix(root, modules+"/") {
+		return filepath.Join(root, "bin", "go"), nil
+	}
+	own := filepath.Join(directory, "go")
+	if _, err := os.Stat(own); err == nil {
+		return filepath.Join(own, "bin", "go"), nil
+	}
+	for _, command := range [][]string{{"cp", "-a", root, own}, {"chmod", "-R", "u+w", own}} {
+		if said, err := exec.Command(command[0], command[1:]...).CombinedOutput(); err != nil {
+			return "", fmt.Errorf("copy Go: %w: %s", err, said)
+		}
+	}
+	return filepath.Join(own, "bin", "go"), nil
+}
+
+// overlay returns the flag for "go build" that replaces package time of a Go.
+func overlay(directory, root string) (string, error) {
+	source := filepath.Join(root, "src", "time")
 	text, err := os.ReadFile(filepath.Join(source, "time.go"))
 	if err != nil {
 		return "", err
@@ -64,12 +98,8 @@ func Flag(directory string) (string, error) {
 
 // Programs builds all programs of phos into a directory, as ./build.sh does, with another version.
 func Programs(directory, version string) error {
-	flag, err := Flag(directory)
-	if err != nil {
-		return err
-	}
 	common := []string{
-		"build", "-trimpath", flag, "-o", directory + "/",
+		"-trimpath", "-o", directory + "/",
 		"-ldflags", "-X github.com/phos-gpu/phos/daemon/api.Version=" + version,
 	}
 	for _, each := range []struct {
@@ -79,8 +109,11 @@ func Programs(directory, version string) error {
 		{"0", []string{"./cli/pos_cli", "./cli/phos-controller", "./cli/phos-agent"}},
 		{"1", []string{"-tags", "netgo,osusergo", "./cli/phosd"}},
 	} {
-		build := harness.Command("go", append(common, each.more...)...)
-		build.Env = append(os.Environ(), "CGO_ENABLED="+each.cgo)
+		build, err := Build(directory, append(common, each.more...)...)
+		if err != nil {
+			return err
+		}
+		build.Env = append(build.Env, "CGO_ENABLED="+each.cgo)
 		if said, err := build.CombinedOutput(); err != nil {
 			return fmt.Errorf("build phos %s: %w: %s", version, err, said)
 		}
