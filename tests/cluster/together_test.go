@@ -15,10 +15,12 @@ import (
 
 // exchanging returns a launch of two processes that pass numbers to each other over TCP, until a
 // file in a shared directory exists.
-func exchanging(dir string) launch.Spec {
-	one := launch.Process{Command: []string{
-		"/usr/bin/python3", harness.Path("tests", "cluster", "testdata", "exchange.py"), filepath.Join(dir, "on"),
-	}}
+func (s *site) exchanging(dir string) launch.Spec {
+	s.Helper()
+	// A user other than root may not reach this checkout.
+	script := filepath.Join(dir, "exchange.py")
+	s.hosts[0].Run("install", "-m", "644", harness.Path("tests", "cluster", "testdata", "exchange.py"), script)
+	one := launch.Process{Command: []string{"/usr/bin/python3", script, filepath.Join(dir, "on")}}
 	return launch.Spec{Jobs: []launch.Job{{Name: "main", Processes: []launch.Process{one, one}}}}
 }
 
@@ -27,7 +29,7 @@ func exchanging(dir string) launch.Spec {
 // in a shared directory exists.
 func (s *site) together(dir string) launch.Spec {
 	s.Helper()
-	spec, counts := exchanging(dir), s.counting(dir).Jobs[0].Processes[0]
+	spec, counts := s.exchanging(dir), s.counting(dir).Jobs[0].Processes[0]
 	counts.Command = []string{"/bin/sh", "-c", strings.Join(counts.Command, " ") + "; test $? = 7"}
 	processes := &spec.Jobs[0].Processes
 	*processes = append(*processes, counts, counts, launch.Process{Command: []string{"/bin/true"}})

@@ -49,7 +49,7 @@ func TestUpgrade(t *testing.T) {
 	dir := s.share("witness")
 	counts := s.launch(s.counting(dir))
 	ticks := s.launch(shell("while :; do echo tick; sleep 0.1; done", 2, 0))
-	pair := s.launch(exchanging(dir))
+	pair := s.launch(s.exchanging(dir))
 	s.awaitRunning(pair)
 	s.awaitRunning(counts)
 	s.awaitRunning(ticks)
