@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // chaos is a cluster to which random things happen.
@@ -23,7 +24,7 @@ type chaos struct {
 // TestChaos: whatever happens to leaders and nodes, no GPU has two owners, no attempt is started
 // twice, what starts together is whole, and every launch ends.
 func TestChaos(t *testing.T) {
-	for seed := range uint64(3) {
+	for seed := range uint64(rounds.Of(2, 3)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			c := &chaos{world: newHastyWorld(t), random: rand.New(rand.NewPCG(seed, 7)), cut: map[*fakeAgent]bool{}}
 			for _, name := range []string{"a", "b", "c"} {

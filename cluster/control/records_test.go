@@ -108,7 +108,7 @@ func TestRenewedWhileStoreIsFull(t *testing.T) {
 		defer a.mu.Unlock()
 		return a.renewed
 	}
-	enough := renewed() + 20
+	enough := renewed() + 8
 	harness.Eventually(t, "the agent renews its lease", func() bool { return renewed() >= enough })
 	err := <-created
 	if !errors.Is(err, store.ErrFull) || !strings.Contains(err.Error(), "the request may be carried out when it does") {

@@ -3,8 +3,8 @@ launch set.
 
 RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT are all that is needed. PyTorch's store at the master's
 address is used only until all ranks are connected, so the training survives the loss of rank 0.
-Afterwards one rank of each machine listens at the master's port, where ranks that come later ask
-for the addresses of all.
+Afterwards one rank of each machine keeps a door: it listens at the master's port, or at that of its
+replica in a launch of phos. Ranks that come later ask there for the addresses of all.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from typing import Any
 
 import torch.distributed as dist
 
+from .. import inside
+from ..errors import PhosError
 from . import mesh
 from .errors import TrainingError
 
@@ -112,7 +114,15 @@ class Meeting:
 def meet(patience: float) -> mesh.Mesh:
     """Connects all ranks, and returns the connections of this one."""
     if os.environ.get(JOIN):
-        return _join(os.environ[JOIN], patience)
+        return _join(_ask(os.environ[JOIN]), os.environ[JOIN], patience)
+    others = _others_of_launch()
+    if others:
+        try:
+            known = _ask(others)
+        except TrainingError:
+            pass  # none of them trains: all begin together
+        else:
+            return _join(known, others, patience)
     rank, world = _number("RANK", 0), _number("WORLD_SIZE", 1)
     if not 0 <= rank < world < _FIRST_JOINED:
         raise TrainingError(f"RANK is {rank} and WORLD_SIZE {world}: a rank is from 0 to {world - 1}, below {_FIRST_JOINED}")
@@ -121,9 +131,43 @@ def meet(patience: float) -> mesh.Mesh:
     if world > 1:
         if not master or not port:
             raise TrainingError(f"WORLD_SIZE is {world}, and MASTER_ADDR and MASTER_PORT do not say where rank 0 is")
-        _connect(meeting, rank, world, master, port)
+        if not _connect(meeting, rank, world, master, port):
+            doors = others or f"{master}:{port}"
+            return _join(_await_door(doors), doors, patience)
     meeting.mesh.start()
     return meeting.mesh
+
+
+def _await_door(doors: str) -> tuple[dict[str, Any], Address]:
+    """Asks until a training answers: its ranks are meeting."""
+    end = time.monotonic() + _START.total_seconds()
+    while True:
+        try:
+            return _ask(doors)
+        except TrainingError:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK)
+
+
+def _others_of_launch() -> str:
+    """Returns the doors of the other replicas of a launch, if its members have changed since its start."""
+    if "PHOS_LAUNCH_ID" not in os.environ or inside.generation() <= 1:
+        return ""
+    own = _own_replica()
+    return ",".join(f"{member.address}:{member.port}" for member in inside.members().members if member != own)
+
+
+def _own_replica() -> inside.Member | None:
+    """Returns the replica of this process in a launch of phos; None outside of one."""
+    if "PHOS_LAUNCH_ID" not in os.environ:
+        return None
+    job, replica = os.environ.get("PHOS_JOB_NAME"), os.environ.get("PHOS_REPLICA")
+    try:
+        members = inside.members().members
+    except PhosError:
+        return None  # no controller is there at this time
+    return next((each for each in members if (each.job, str(each.replica)) == (job, replica)), None)
 
 
 def _number(name: str, default: int) -> int:
@@ -134,14 +178,21 @@ def _number(name: str, default: int) -> int:
         raise TrainingError(f"{name} is {text!r}, which is no number") from None
 
 
-def _connect(meeting: Meeting, rank: int, world: int, master: str, port: int) -> None:
-    """Connects to all lower ranks, and is connected to by all higher ones."""
+def _connect(meeting: Meeting, rank: int, world: int, master: str, port: int) -> bool:
+    """Connects to all lower ranks, and is connected to by all higher ones.
+
+    The first ranks of a launch that grows may begin without the last ones. Such a rank gets False.
+    """
     # torchrun has a store of its own there already.
     own = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
     store = dist.TCPStore(master, port, world, own, timeout=_START, wait_for_workers=False)
     prefix = f"phos/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     if rank == 0:
+        store.set(f"{prefix}/world", str(world))
         store.set(f"{prefix}/token", secrets.token_hex(16))
+    world = int(store.get(f"{prefix}/world"))
+    if rank >= world:
+        return False
     meeting.token = store.get(f"{prefix}/token").decode()
     host = _own_address(master, port)
     listener = meeting.listen(host, 0, world)
@@ -157,6 +208,7 @@ def _connect(meeting: Meeting, rank: int, world: int, master: str, port: int) ->
             store.get(f"{prefix}/{other}/connected")
     del store
     _serve(meeting, listener, host, port)
+    return True
 
 
 def _await(meeting: Meeting, listener: socket.socket, waiting: set[int]) -> None:
@@ -179,12 +231,15 @@ def _await(meeting: Meeting, listener: socket.socket, waiting: set[int]) -> None
 def _serve(meeting: Meeting, listener: socket.socket, host: str, port: int) -> None:
     """Answers ranks that come later."""
     threading.Thread(target=meeting.welcome, args=(listener,), daemon=True, name="welcome").start()
-    threading.Thread(target=meeting.keep_door, args=(host, port), daemon=True, name="door").start()
+    own = _own_replica()
+    threading.Thread(
+        target=meeting.keep_door, args=(host, own.port if own is not None else port), daemon=True, name="door"
+    ).start()
 
 
-def _join(doors: str, patience: float) -> mesh.Mesh:
+def _join(answer: tuple[dict[str, Any], Address], doors: str, patience: float) -> mesh.Mesh:
     """Connects to all ranks of a training that runs."""
-    known, (host, port) = _ask(doors)
+    known, (host, port) = answer
     taken = {rank for rank, _ in known["addresses"]}
     rank = secrets.choice([each for each in range(_FIRST_JOINED, _LAST_JOINED) if each not in taken])
     meeting = Meeting(rank, patience)

@@ -55,6 +55,7 @@ def main(name, steps, microbatch, batch, clip, out, *options):
     with open(f"{out}.{job.rank}.steps", "w") as file:
         for step in job:
             print(json.dumps({"number": step.number, "loss": step.loss, "norm": step.norm}), file=file, flush=True)
+            time.sleep(float(given.get("pause", 0)))
             if step.number == int(given.get("evaluate", -1)):
                 print(job.evaluate(data[:5]).hex(), file=file, flush=True)
             if step.number == int(given.get("end", -1)):
