@@ -144,14 +144,25 @@ func (tr *training) begin(out string, own []string, environment ...string) *rank
 func (tr *training) prepare() *rank {
 	tr.Helper()
 	name := fmt.Sprintf("joined%d", len(tr.ranks))
-	return tr.begin(name, []string{"wait=" + tr.word(name)}, "PHOS_PIPELINE_JOIN=127.0.0.1:"+tr.port)
+	r := tr.begin(name, []string{"wait=" + tr.word(name)}, "PHOS_PIPELINE_JOIN=127.0.0.1:"+tr.port)
+	harness.Eventually(tr.T, "a process is ready to join", func() bool {
+		_, err := os.Stat(tr.word(name) + ".ready")
+		return err == nil
+	})
+	return r
 }
 
 // join lets a rank that was prepared join the training.
 func (tr *training) join(r *rank) {
 	tr.Helper()
-	if err := os.WriteFile(tr.word(filepath.Base(r.out)), nil, 0o600); err != nil {
-		tr.Fatal(err)
+	say(tr.T, tr.word(filepath.Base(r.out)))
+}
+
+// say makes a file that processes wait for.
+func say(t *testing.T, word string) {
+	t.Helper()
+	if err := os.WriteFile(word, nil, 0o600); err != nil {
+		t.Fatal(err)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -16,17 +17,19 @@ import (
 // TestComeAndGo: ranks are killed, leave and join at random moments. Each makes the steps that one
 // process makes, from its coming to its end.
 func TestComeAndGo(t *testing.T) {
-	for seed := range uint64(rounds.Of(2, 20)) {
+	for seed := range uint64(rounds.Of(1, 20)) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 21))
-			const ranks, changes, last = 5, 6, 160
-			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1"), nil)
+			const ranks, changes, last = 5, 5, 160
+			begin := filepath.Join(t.TempDir(), "begin")
+			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1", "wait="+begin), nil)
 			living := []int{0, 1, 2, 3, 4}
 			var prepared []*rank
 			for range changes {
 				prepared = append(prepared, tr.prepare())
 			}
+			say(t, begin)
 			var killed, left []int
 			for i := range changes {
 				watched := living[r.IntN(len(living))]
@@ -111,7 +114,7 @@ func (tr *training) sameFrom(killed, left []int) {
 	for _, r := range tr.ranks {
 		got := tr.lines(r.number)
 		switch {
-		case got == "" || !strings.Contains(want.steps, got):
+		case got == "" && !contains(killed, r.number) || !strings.Contains(want.steps, got):
 			tr.Errorf("rank %d has made\n%s", r.number, got)
 		case r.number < tr.first() && !strings.HasPrefix(want.steps, got):
 			tr.Errorf("rank %d has not begun with the first step:\n%s", r.number, got)

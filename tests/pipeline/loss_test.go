@@ -15,7 +15,7 @@ import (
 // which it dies. Before the first step all ranks agree once.
 var places = []string{
 	"report:1", "decision:1", "transfer:1", "ready:1", // while the first plan is made
-	"forward:9", "backward:9", "exchange:3", "assemble:9", "sums:3", "apply:3", "save:1",
+	"forward:7", "backward:7", "exchange:3", "assemble:3", "sums:3", "apply:3", "save:1",
 }
 
 // TestDiesAt: a rank that dies at any place is not missed: not the lowest one, which leads, and not
@@ -47,7 +47,7 @@ func TestDiesInRecovery(t *testing.T) {
 			}
 			t.Run(fmt.Sprintf("%s, rank %d", place, number), func(t *testing.T) {
 				t.Parallel()
-				own := options{4: {"die=backward:9"}, number: {"die=" + place}}
+				own := options{4: {"die=backward:5"}, number: {"die=" + place}}
 				start(t, "conv", 4, 7, inPipelines("conv", "faults=1"), own).same(4, number)
 			})
 		}

@@ -27,7 +27,7 @@ log = logging.getLogger("phos.pipeline")
 # The lengths of a message's description and of its body.
 _LENGTHS = struct.Struct("!IQ")
 _MOST_META = 64 << 20
-_MOST_HELLO = 1 << 20
+_MOST_HELLO = 256 << 10
 _CHUNK = 1 << 20
 # How often a rank says that it lives, and after how long without a word it is lost.
 _BEAT = 1.0
@@ -378,7 +378,7 @@ def hello(connection: socket.socket, said: dict[str, Any]) -> None:
 def greeted(connection: socket.socket) -> dict[str, Any]:
     """Returns what the other side says before the messages begin."""
     connection.settimeout(10)
-    line = b""
+    line = bytearray()
     while not line.endswith(b"\n"):
         more = connection.recv(1)
         if not more or len(line) > _MOST_HELLO:

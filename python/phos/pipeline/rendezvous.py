@@ -33,6 +33,8 @@ JOIN = "PHOS_PIPELINE_JOIN"
 _FIRST_JOINED, _LAST_JOINED = 1 << 10, (1 << 16) - 1
 # How often a rank looks whether the master's port is free on its machine.
 _LOOK = 2.0
+# How long a door may be shut when the rank that has kept it is lost.
+_HANDOFF = 10.0
 
 Address = tuple[str, int]
 
@@ -114,7 +116,7 @@ class Meeting:
 def meet(patience: float) -> mesh.Mesh:
     """Connects all ranks, and returns the connections of this one."""
     if os.environ.get(JOIN):
-        return _join(_ask(os.environ[JOIN]), os.environ[JOIN], patience)
+        return _join(_await_door(os.environ[JOIN], _HANDOFF), os.environ[JOIN], patience)
     others = _others_of_launch()
     if others:
         try:
@@ -133,21 +135,21 @@ def meet(patience: float) -> mesh.Mesh:
             raise TrainingError(f"WORLD_SIZE is {world}, and MASTER_ADDR and MASTER_PORT do not say where rank 0 is")
         if not _connect(meeting, rank, world, master, port):
             doors = others or f"{master}:{port}"
-            return _join(_await_door(doors), doors, patience)
+            return _join(_await_door(doors, _START.total_seconds()), doors, patience)
     meeting.mesh.start()
     return meeting.mesh
 
 
-def _await_door(doors: str) -> tuple[dict[str, Any], Address]:
-    """Asks until a training answers: its ranks are meeting."""
-    end = time.monotonic() + _START.total_seconds()
+def _await_door(doors: str, seconds: float) -> tuple[dict[str, Any], Address]:
+    """Asks until a training answers."""
+    end = time.monotonic() + seconds
     while True:
         try:
             return _ask(doors)
         except TrainingError:
             if time.monotonic() > end:
                 raise
-            time.sleep(_LOOK)
+            time.sleep(_LOOK / 4)
 
 
 def _others_of_launch() -> str:

@@ -8,7 +8,8 @@ import unittest
 import torch
 
 from phos.pipeline.errors import EvictedError, Interrupted, TrainingError
-from phos.pipeline.mesh import Mesh, greeted, hello
+from phos.pipeline.mesh import Mesh, hello
+from phos.pipeline.rendezvous import Meeting
 
 
 class MeshTest(unittest.TestCase):
@@ -127,17 +128,52 @@ class MeshTest(unittest.TestCase):
                 meshes[1].receive(0, "never")
 
     def test_strangers(self):
-        for said in (b"GET / HTTP/1.1\n", b'{"rank": 1, "token": "other"}\n', b"{}\n", b"x" * 5000, b""):
+        """What does not say the token of the training is refused, whatever it says."""
+        meeting = Meeting(0, 30)
+        meeting.token = "token"
+        for said in (
+            b"GET / HTTP/1.1\n", b'{"rank": 1, "token": "other", "address": ["h", 1]}\n', b"{}\n", b"[]\n", b"",
+            b'{"rank": "1", "token": "token", "address": ["h", 1]}\n', b"x" * (2 << 20),
+        ):
             ours, theirs = socket.socketpair()
             with ours, theirs:
-                theirs.sendall(said)
-                theirs.shutdown(socket.SHUT_WR)
+                threading.Thread(target=_say, args=(theirs, said)).start()
                 with self.assertRaises(TrainingError):
-                    greeted(ours, "token")
+                    meeting.accept(ours)
         ours, theirs = socket.socketpair()
         with ours, theirs:
-            hello(theirs, 5, "token")
-            self.assertEqual(greeted(ours, "token"), 5)
+            hello(theirs, {"rank": 5, "token": "token", "address": ["127.0.0.1", 7]})
+            self.assertEqual(meeting.accept(ours), 5)
+            self.assertEqual(meeting.addresses[5], ("127.0.0.1", 7))
+
+    def test_join(self):
+        """A rank that has come is no member before it is connected to all, and its loss interrupts nothing."""
+        meshes = self.meshes(2)
+        self.together(meshes)
+        new = Mesh(2000, 30)
+        for mesh in meshes:
+            with socket.create_server(("127.0.0.1", 0)) as listener:
+                new.add(mesh.rank, socket.create_connection(listener.getsockname()))
+                mesh.admit(2000, listener.accept()[0])
+        self.addCleanup(new.close)
+        new.start()
+        self.assertEqual(meshes[0].newcomers(), [])
+        self.assertEqual(meshes[0].begin(), [0, 1])
+        meshes[1].follow()
+        new.join()
+        while meshes[0].newcomers() != [2000]:
+            threading.Event().wait(0.01)
+        self.assertEqual(meshes[0].begin(), [0, 1, 2000])
+        self.assertEqual(meshes[1].follow(), (0, [0, 1, 2000]))
+        self.assertEqual(new.follow(), (0, [0, 1, 2000]))
+
+
+def _say(connection, said):
+    try:
+        connection.sendall(said)
+        connection.shutdown(socket.SHUT_WR)
+    except OSError:
+        pass  # it was refused before it had said all
 
 
 def _peer(connection):

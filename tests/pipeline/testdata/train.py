@@ -42,8 +42,10 @@ def main(name, steps, microbatch, batch, clip, out, *options):
     if given.get("die"):
         die_at(*given["die"].split(":"))
     layers, data, loss = models.make(name, batch * steps)
-    while given.get("wait") and not os.path.exists(given["wait"]):
-        time.sleep(0.01)
+    if given.get("wait"):
+        open(given["wait"] + ".ready", "w").close()
+        while not os.path.exists(given["wait"]):
+            time.sleep(0.01)
     job = pp.Training(
         layers, loss, models.optimizer, data, microbatch=microbatch, batch=batch, faults=int(given.get("faults", 0)),
         scheduler=models.scheduler, clip=clip, shuffle=given.get("shuffle") == "yes",
