@@ -34,7 +34,11 @@ func TestResume(t *testing.T) {
 					t.Fatal(err)
 				}
 			}
-			second := start(t, "conv", 6, 5, inPipelines("conv", "faults=1"), directories("resume"))
+			again := inPipelines("conv", "faults=1")
+			if !own {
+				again = append(again, "checkpoint="+dir)
+			}
+			second := start(t, "conv", 6, 5, again, directories("resume"))
 			second.await()
 			// The checkpoint of step 4 is not complete, because the ranks ended in that step.
 			want := strings.SplitAfterN(trained(t, "rule", "conv", 6).steps, "\n", 3)[2]
@@ -44,6 +48,15 @@ func TestResume(t *testing.T) {
 				}
 			}
 			second.sameModel(trained(t, "rule", "conv", 6).model)
+			if own {
+				return
+			}
+			// A training that is over makes no step.
+			over := start(t, "conv", 6, 2, inPipelines("conv", "resume="+dir), nil)
+			over.await()
+			if got := over.lines(0); got != "" || over.ranks[0].err != nil {
+				t.Errorf("a training of 6 steps that has made them: %v, and\n%s", over.ranks[0].err, got)
+			}
 		})
 	}
 }

@@ -4,13 +4,16 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
+	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
@@ -23,7 +26,7 @@ func TestComeAndGo(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 21))
 			const ranks, changes, last = 5, 5, 160
 			begin := filepath.Join(t.TempDir(), "begin")
-			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1", "wait="+begin), nil)
+			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1", "wait="+begin, "evaluate=always", "checkpoint="+t.TempDir()), nil)
 			living := []int{0, 1, 2, 3, 4}
 			var prepared []*rank
 			for range changes {
@@ -58,6 +61,39 @@ func TestComeAndGo(t *testing.T) {
 			tr.sameFrom(killed, left)
 		})
 	}
+}
+
+// TestLeaves: ranks that are asked to end leave after the step, also the lowest one, which leads.
+func TestLeaves(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "tied", 12, 5, inPipelines("tied", "faults=1"), nil)
+	tr.awaitStep(3, 2)
+	tr.leave(0)
+	tr.awaitStep(3, 5)
+	tr.sameFrom(nil, []int{0})
+}
+
+// TestDiesInJoin: a rank dies while layers are copied to one that joins.
+func TestDiesInJoin(t *testing.T) {
+	t.Parallel()
+	begin := filepath.Join(t.TempDir(), "begin")
+	tr := start(t, "conv", 160, 4, inPipelines("conv", "faults=1", "wait="+begin), options{2: {"die=send:2"}})
+	joins := tr.prepare()
+	say(t, begin)
+	tr.awaitStep(1, 1)
+	tr.join(joins)
+	tr.sameFrom([]int{2}, nil)
+}
+
+// TestLateRank: ranks that wait for the last one for longer than they would wait for a silent one.
+func TestLateRank(t *testing.T) {
+	t.Parallel()
+	begin := filepath.Join(t.TempDir(), "begin")
+	tr := start(t, "conv", 4, 3, inPipelines("conv", "patience=2"), options{2: {"wait=" + begin}})
+	harness.Eventually(t, "the last one is ready", func() bool { _, err := os.Stat(begin + ".ready"); return err == nil })
+	time.Sleep(5 * time.Second)
+	say(t, begin)
+	tr.same()
 }
 
 // TestAllAskedToEnd: when all ranks are asked to end, they write a checkpoint of the same step.

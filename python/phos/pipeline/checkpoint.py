@@ -57,7 +57,7 @@ class Checkpoints:
         """Writes that the checkpoint is complete, after all ranks have written."""
         self._finish(step, start)
         assert self.target is not None
-        self.target.prune(self.keep)
+        self.target.prune(self.run, step, self.keep)
 
     def rescue(self, step: int, start: dict[str, Any]) -> None:
         """Writes what this rank has when it does not go on. Others may have the rest, or write it later."""

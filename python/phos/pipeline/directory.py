@@ -96,9 +96,11 @@ class Directory:
             os.fsync(file.fileno())
         os.replace(part, path)
 
-    def prune(self, keep: int) -> None:
-        """Removes all but the newest checkpoints."""
-        for step in sorted(self.steps())[:-keep]:
+    def prune(self, run: str, step: int, keep: int) -> None:
+        """Removes all but the newest checkpoints until a step, and what other runs have written of later ones."""
+        steps = self.steps()
+        later = [each for each, (other, _) in steps.items() if each > step and other != run]
+        for step in [*later, *sorted(steps.keys() - set(later))[:-keep]]:
             (self._step(step) / _LIST).unlink(missing_ok=True)
             shutil.rmtree(self._step(step), ignore_errors=True)
 

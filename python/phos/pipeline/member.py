@@ -79,6 +79,7 @@ class Member:
         self.plan: planner.Plan | None = None
         self._planned = 0
         self._next: planner.Plan | None = None
+        self._next_generation = 0
         # The step of the checkpoint that was read for it.
         self._next_step: int | None = None
         # Of the step that has begun: the sums of gradients here and which ranks have others, the
@@ -95,6 +96,14 @@ class Member:
         self._began = time.monotonic()
         # This rank was asked to end, and hands its layers over first.
         self.leaving = False
+        # Evaluations, checkpoints and the like that were finished since the last step, and what the last
+        # one gave: all ranks make the same ones.
+        self._uses = 0
+        self._result: float | None = None
+        # Ranks come or go before the next step. What this rank does now; its layers' digests at first.
+        self._changes = False
+        self._steps_next = False
+        self._digests: list[str] = []
         self._lengths: deque[float] = deque(maxlen=20)
         # The step of the last checkpoint.
         self._written = 0
@@ -110,16 +119,17 @@ class Member:
         while True:
             while self._made:
                 yield self._made.popleft()
-            if self.checkpoints.due(self.step):
+            if self.checkpoints.due(self.step) and self.step != self._written:
                 self.checkpoint()
             if self.step >= self.task.steps:
                 return
+            self._steps_next = True
             self._with_others(self._iterate)
+            self._steps_next = False
 
     def checkpoint(self) -> None:
         """Writes the state of all layers, with the other ranks."""
-        if self.step != self._written:
-            self._with_others(self._checkpoint)
+        self._use(self._checkpoint)
         self._written = self.step
 
     def _checkpoint(self) -> None:
@@ -133,22 +143,20 @@ class Member:
 
     def evaluate(self, data: Sequence[Any], function: Callable[[Any, Any], torch.Tensor] | None) -> float:
         """Returns the mean of the loss, or of another function, over other data."""
-        result = [math.nan]
-
-        def run() -> None:
+        def run() -> float:
             assert self.plan is not None
             layers = [self.model.held[number] for number in self.plan.layers_of(self.rank)]
             evaluation = Evaluation(
                 self.mesh, self.plan, layers, self.task.batches, data, function or self.task.loss
             )
-            result[0] = evaluation.run()
+            return evaluation.run()
 
-        self._with_others(run)
-        return result[0]
+        result = self._use(run)
+        return math.nan if result is None else result
 
     def save(self, path: str) -> None:
         """Writes the whole model on the lowest rank."""
-        self._with_others(lambda: self._save(path))
+        self._use(lambda: self._save(path))
 
     def leave(self) -> None:
         """Ends the part of this rank. After the last step it helps those that lack something."""
@@ -159,6 +167,18 @@ class Member:
             except TrainingError as why:
                 log.warning("rank %d: %s", self.rank, why)
         self.mesh.close()
+
+    def _use(self, do: Callable[[], float | None]) -> float | None:
+        """Does something that all ranks do between two steps, or learns what it has given the others."""
+        number = self._uses + 1
+
+        def once() -> None:
+            if self._uses < number:
+                self._result = do()
+                self._uses = number
+
+        self._with_others(once)
+        return self._result
 
     def _with_others(self, do: Callable[[], None]) -> None:
         """Does something that all ranks do; begins it again with those that are left."""
@@ -186,7 +206,7 @@ class Member:
         moved = self._act(decision, members)
         self._barrier(leader, members, "ready")
         self._adopt()
-        self._planned = self.mesh.generation
+        self._barrier(leader, members, "begun")  # a rank that leaves may be needed until all have
         self.mesh.part(decision["leaving"])
         if self.rank in decision["leaving"]:
             raise SystemExit(_TERMINATED)
@@ -203,7 +223,8 @@ class Member:
 
     def _adopt(self) -> None:
         """Begins the next plan, for which all ranks are ready."""
-        self.plan = self._next
+        self.plan, self._planned = self._next, self._next_generation
+        self.mesh.forgive()
         if self._next_step is not None:
             self.step = self._written = self._next_step
         self._next_step = None
@@ -211,11 +232,11 @@ class Member:
     def _begin(self) -> tuple[int, list[int]]:
         """Begins a generation, or follows the rank that does. The lowest rank leads."""
         self._check_majority()
-        lowest = min(self.mesh.alive())
+        lowest = self.mesh.lowest()
         if lowest == self.rank and self.mesh.joining:
             raise TrainingError("the training has ended before this rank became a member")
         if lowest == self.rank:
-            return self.rank, self.mesh.begin()
+            return self.rank, self.mesh.begin(admit=self._steps_next)
         self.mesh.report_lost(lowest)
         return self.mesh.follow()
 
@@ -241,7 +262,7 @@ class Member:
                 self.mesh.send(rank, "decision", decision)
         decision, _ = self.mesh.receive(leader, "decision")
         if decision["error"]:
-            if self.step < decision["step"]:
+            if self.step < decision["step"] and decision["commit"] is not None:
                 self._apply(decision["commit"])
             raise _KINDS[decision["kind"]](decision["error"])
         return decision
@@ -258,14 +279,17 @@ class Member:
 
     def _report(self) -> recovery.Report:
         step = self.step if self._next_step is None else self._next_step
-        report = recovery.Report(step, self._commit, sorted(self.model.held), losses=self._losses)
+        held = sorted(number for number, layer in self.model.held.items() if layer.version == step)
+        report = recovery.Report(step, self._commit, held, losses=self._losses, uses=self._uses, result=self._result)
         report.leaving = self.leaving
         report.parts = {layer: list(tree.parts) for layer, tree in self._sums.items()}
         if self.plan is not None:
             report.plan = self._planned, self.plan.hash
         else:
-            report.start = {**self._start(), "layers": [digest(module) for module in self.model.modules]}
-            report.found = self.checkpoints.found()
+            # Later, layers may have been read from a checkpoint.
+            self._digests = self._digests or [digest(module) for module in self.model.modules]
+            report.start = {**self._start(), "layers": self._digests}
+            report.found, report.restored = self.checkpoints.found(), self._next_step is not None
         return report
 
     def _start(self) -> dict[str, Any]:
@@ -285,21 +309,28 @@ class Member:
             for report in reports.values():
                 report.step = 0  # what has read a checkpoint reads it again
         going = recovery.resume(reports, len(self.model.modules), self.count)
-        decision = {"error": "", "step": going.step, "commit": going.commit}
+        decision = {
+            "error": "", "step": going.step, "commit": going.commit, "uses": going.uses, "result": going.result,
+        }
         try:
-            return {**decision, **self._decision(reports, going)}
+            return {**decision, **self._decision(reports)}
         except tuple(_KINDS.values()) as why:
             return {**decision, "error": str(why), "kind": type(why).__name__}
 
-    def _decision(self, reports: dict[int, recovery.Report], going: recovery.Iteration) -> dict[str, Any]:
+    def _decision(self, reports: dict[int, recovery.Report]) -> dict[str, Any]:
         profile, chosen, base = None, None, recovery.base(reports)
         if not base:
             recovery.check_start({rank: report.start for rank, report in reports.items() if report.start is not None})
             chosen = self.checkpoints.choose({rank: report.found for rank, report in reports.items()})
+            if chosen is None and any(report.restored for report in reports.values()):
+                raise PlanError("the ranks that could read the checkpoint are lost: start again when they are back")
             profile = measure(self.model, self.task.batches, self.task.loss)
         plan, leaving = self._plan_for(base, profile, reports)
         if plan.lost:
             raise PlanError(f"no living rank has the layers {list(plan.lost)}: ranks {sorted(self.mesh.lost)} are lost")
+        for rank in leaving:
+            reports[rank].parts = {}  # it goes before they would be added
+        going = recovery.resume(reports, plan.layers, self.count)
         return {
             "base": base, "run": self.checkpoints.run or secrets.token_hex(8), "profile": profile, "hash": plan.hash, "checkpoint": chosen,
             "held": [[rank, report.held] for rank, report in reports.items()],
@@ -341,12 +372,15 @@ class Member:
         if self.plan is None and self._next is None and decision["base"]:  # it has come while the others train
             text, ranks = decision["plan"]
             self.plan, self.step = planner.decode(text, tuple(ranks)), decision["step"]
+            self._uses, self._result = decision["uses"], decision["result"]
         plan = self._plan(decision["base"], decision["profile"], members, decision["leaving"])
         if plan.hash != decision["hash"]:
             raise PlanError(f"rank {self.rank} computes the plan {plan.hash}, and the leader {decision['hash']}")
         self.checkpoints.run = decision["run"]
         if self.step < decision["step"]:
             self._apply(decision["commit"])
+        if self._uses < decision["uses"]:
+            self._uses, self._result = decision["uses"], decision["result"]
         stripes = transfer.wanted(plan, dict(decision["held"]))
         transfer.send(self.mesh, self.model, stripes, plan.sizes)
         moved = transfer.receive(self.mesh, self.model, stripes, plan.sizes, self.step)
@@ -355,7 +389,7 @@ class Member:
             self.checkpoints.restore(plan, decision["checkpoint"], self._start())
             self._next_step = decision["checkpoint"]["step"]
         self._keep(plan, decision)
-        self._next = plan
+        self._next, self._next_generation = plan, self.mesh.generation
         return moved
 
     def _keep(self, plan: planner.Plan, decision: dict[str, Any]) -> None:
@@ -378,8 +412,11 @@ class Member:
     def _iterate(self) -> None:
         """Makes a step, or what of it is missing."""
         assert self.plan is not None
-        if self._made:
+        if self._made or self.step >= self.task.steps:
             return  # the others had made it, and said how it ended
+        if self._changes:
+            self._changes = False
+            raise Interrupted
         place = self.plan.place(self.rank)
         layers = {number: self.model.held[number] for number in self.plan.layers_of(self.rank)}
         if place is not None:
@@ -449,7 +486,7 @@ class Member:
         self._made.append(self._step(commit))
         self.step += 1
         self._commit, self._totals, self._losses = commit, {}, {}
-        self._together = self._together and not commit["changes"]
+        self._changes, self._uses, self._result = commit["changes"], 0, None
         self._missing = list(range(self.count))
         self._elsewhere = {}
         self._sums = {layer: Tree(self.count) for layer in self.model.held}

@@ -73,6 +73,9 @@ class Mesh:
         # The newest generation that another rank has begun: its number, that rank and the members.
         self._call: tuple[int, int, list[int]] | None = None
         self._evicted = ""
+        # The newest generation that another rank has been in, and whether this one has finished.
+        self._seen = 0
+        self._over = False
         # Ranks that have come and are no members yet, and those that are connected to all.
         self._newcomers: set[int] = set()
         self._connected: set[int] = set()
@@ -95,6 +98,7 @@ class Mesh:
     def start(self) -> None:
         """Begins to send and to receive, when all connections are there."""
         for rank, peer in self._peers.items():
+            peer.heard = time.monotonic()  # the last rank may have come long after the first
             self._serve(rank, peer)
         threading.Thread(target=self._beat, daemon=True, name="beat").start()
 
@@ -119,6 +123,14 @@ class Mesh:
         for rank in self.alive():
             if rank != self.rank:
                 self._put(rank, {"kind": "join"})
+
+    def lowest(self) -> int:
+        """Returns the rank that leads next: the lowest that lives and is a member, or may be."""
+        with self._ready:
+            living = {self.rank, *self._peers} - self.lost.keys() - self._newcomers
+            if self.joining and len(living) > 1:
+                living.discard(self.rank)
+            return min(living)
 
     def newcomers(self) -> list[int]:
         """Returns the ranks that may become members."""
@@ -177,12 +189,15 @@ class Mesh:
 
     # Members
 
-    def begin(self) -> list[int]:
-        """Begins a generation that this rank leads, and returns the members: all that live."""
+    def begin(self, admit: bool = True) -> list[int]:
+        """Begins a generation that this rank leads, and returns the members: all that live.
+
+        Ranks that have come become members if they are admitted.
+        """
         with self._ready:
-            counter = max(self.generation, self._call[0] if self._call else 0) >> _RANK_BITS
+            counter = max(self.generation, self._seen, self._call[0] if self._call else 0) >> _RANK_BITS
             self._changed = False
-            waiting = self._newcomers - self._connected
+            waiting = self._newcomers - self._connected if admit else self._newcomers
             members = self.members = sorted({self.rank, *self._peers} - self.lost.keys() - waiting)
             self._newcomers -= set(members)
             self._enter((counter + 1) << _RANK_BITS | self.rank)
@@ -198,15 +213,18 @@ class Mesh:
                 self._check()
                 self._ready.wait()
             generation, leader, members = self._call
-            self.members, self.joining = members, False
+            self.members = members
             self._enter(generation)
             for rank in set(members) - {self.rank, *self._peers}:
                 self.lost[rank] = "it has never connected"
             # Nothing has changed but what the leader knows, unless it counts on somebody lost.
             self._changed = bool(set(members) & self.lost.keys())
             # Ranks that came after the leader had counted are no members yet.
+            if self.joining:
+                self._newcomers |= self._peers.keys() - set(members)  # they have come at the same time
             others = {self.rank, *self._peers} - self.lost.keys() - set(members) - self._newcomers
             self._newcomers -= set(members)
+            self.joining = False
         for rank in others:
             self.lose(rank, f"rank {leader} has lost it", evict=True, known=True)
         return leader, members
@@ -216,21 +234,29 @@ class Mesh:
         self.generation, self.leader = generation, generation & (1 << _RANK_BITS) - 1
         self._arrived = {key: kept for key, kept in self._arrived.items() if _generation(key[1]) >= generation}
 
+    def forgive(self) -> None:
+        """Forgets which ranks were silent: those that live have agreed to go on without them."""
+        with self._ready:
+            self.silent.clear()
+
     def part(self, ranks: list[int]) -> None:
         """Takes note that members leave: the end of their connections is no loss."""
         with self._ready:
             self.members = [rank for rank in self.members if rank not in ranks]
+            if self.leader in ranks and self.members:
+                self.leader = min(self.members)
             self.lost.update({rank: "it has left" for rank in ranks if rank != self.rank})
 
     def report_lost(self, leader: int) -> None:
         """Tells the leader which ranks this one has lost. What changes later interrupts again."""
         with self._ready:
-            self._changed = False
-            lost, silent = sorted(self.lost), sorted(self.silent)
-        self._put(leader, {"kind": "lost", "ranks": lost, "silent": silent})
+            self._changed = leader in self.lost
+            lost, silent, generation = sorted(self.lost), sorted(self.silent), max(self.generation, self._seen)
+        self._put(leader, {"kind": "lost", "ranks": lost, "silent": silent, "generation": generation})
 
     def finish(self) -> None:
         """Tells all others that the training is over."""
+        self._over = True
         for rank in self.alive():
             if rank != self.rank:
                 self._put(rank, {"kind": "finished"})
@@ -244,7 +270,7 @@ class Mesh:
             if self._closed or rank in self.lost or rank not in self._peers:
                 return
             self.lost[rank] = why
-            if rank not in self.finished:
+            if rank not in self.finished or not self._over:
                 self._changed = self._changed or not known and rank not in self._newcomers
                 log.warning("rank %d: rank %d is lost: %s", self.rank, rank, why)
             self._ready.notify_all()
@@ -318,6 +344,11 @@ class Mesh:
         """Does what a message asks for."""
         kind = header["kind"]
         if kind == "lost":
+            with self._ready:
+                # The leader that began it is lost, and this rank has not heard of it.
+                self._changed = self._changed or header["generation"] > max(self.generation, self._seen)
+                self._seen = max(self._seen, header["generation"])
+                self._ready.notify_all()
             for other in header["ranks"]:
                 if other != self.rank and other not in self.lost:
                     if other in header["silent"]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from dataclasses import dataclass
-from typing import Iterable, Sequence
+from typing import Iterable
 
 import torch
 from torch import nn
@@ -25,7 +26,7 @@ class Model:
     """The layers of a model. Those that this rank does not have take no memory."""
 
     def __init__(self, modules: Iterable[nn.Module], settings: Settings) -> None:
-        self.modules: Sequence[nn.Module] = list(modules)
+        self.modules = list(modules)
         self.settings = settings
         if not self.modules:
             raise ModelError("there are no layers")
@@ -48,10 +49,20 @@ class Model:
                     continue
                 places.setdefault(parameter, []).append(Shared(number, at, at + parameter.numel()))
                 at += parameter.numel()
+        self._part()
         for parameter, used in places.items():
             for place in used[1:]:
                 _replace(self.modules[place.layer], parameter, nn.Parameter(parameter.detach().clone()))
         return [used for used in places.values() if len(used) > 1]
+
+    def _part(self) -> None:
+        """Gives each layer its own copy of the modules that several use."""
+        seen: set[nn.Module] = set()
+        for number, module in enumerate(self.modules):
+            parts = set(module.modules())
+            if seen & parts:
+                self.modules[number] = copy.deepcopy(module)
+            seen |= parts
 
     def hold(self, numbers: Iterable[int]) -> list[Layer]:
         """Makes layers ready on this rank, and returns those that are new here."""

@@ -24,6 +24,10 @@ class Report:
     held: list[int] = field(default_factory=list)
     parts: dict[int, list[Node]] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)
+    # How many evaluations, checkpoints and the like it has finished since the last step, and what the
+    # last one gave.
+    uses: int = 0
+    result: float | None = None
     # It was asked to end.
     leaving: bool = False
     # The generation in which its plan began, and the plan's hash.
@@ -32,6 +36,8 @@ class Report:
     start: dict[str, Any] | None = None
     # The checkpoints that it can read: step, run and layers.
     found: list[tuple[int, str, list[int]]] = field(default_factory=list)
+    # It has read one already, for a plan that did not begin.
+    restored: bool = False
 
     def encode(self) -> dict[str, Any]:
         """Returns the report as JSON has it."""
@@ -58,8 +64,10 @@ class Iteration:
     """How the unfinished iteration goes on."""
 
     step: int
-    # How the step before ended, for ranks that have not heard of it.
+    # How the step before ended, and the last use since, for ranks that have not heard of it.
     commit: dict[str, Any] | None
+    uses: int
+    result: float | None
     # By layer and rank, the parts that count. No microbatch is in two of them.
     keep: dict[int, dict[int, list[Node]]]
     losses: dict[int, float]
@@ -72,12 +80,13 @@ def resume(reports: dict[int, Report], layers: int, count: int) -> Iteration:
     step = max(report.step for report in reports.values())
     now = {rank: report for rank, report in reports.items() if report.step == step}
     commit = next((report.commit for report in now.values() if report.commit is not None), None)
+    last = max(now.values(), key=lambda report: report.uses)
     losses = {number: loss for report in now.values() for number, loss in report.losses.items()}
     keep = {layer: _keep(layer, now, count) for layer in range(layers)}
     missing = set(range(count)) - losses.keys()
     for parts in keep.values():
         missing |= set(range(count)) - covered(parts, count)
-    return Iteration(step, commit, keep, losses, sorted(missing))
+    return Iteration(step, commit, last.uses, last.result, keep, losses, sorted(missing))
 
 
 def _keep(layer: int, reports: dict[int, Report], count: int) -> dict[int, list[Node]]:

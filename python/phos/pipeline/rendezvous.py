@@ -29,8 +29,8 @@ from .errors import TrainingError
 _START = timedelta(minutes=10)
 # A process that is to join a training asks there: HOST:PORT, several with commas.
 JOIN = "PHOS_PIPELINE_JOIN"
-# Ranks that join have numbers from here on, which are drawn.
-_FIRST_JOINED, _LAST_JOINED = 1 << 10, (1 << 16) - 1
+# Ranks that join have numbers from here on. Each is drawn of so many above those that there have been.
+_FIRST_JOINED, _DRAWN = 1 << 10, 64
 # How often a rank looks whether the master's port is free on its machine.
 _LOOK = 2.0
 # How long a door may be shut when the rank that has kept it is lost.
@@ -243,7 +243,9 @@ def _join(answer: tuple[dict[str, Any], Address], doors: str, patience: float) -
     """Connects to all ranks of a training that runs."""
     known, (host, port) = answer
     taken = {rank for rank, _ in known["addresses"]}
-    rank = secrets.choice([each for each in range(_FIRST_JOINED, _LAST_JOINED) if each not in taken])
+    # Two ranks that come at once draw different numbers, nearly always.
+    first = max(_FIRST_JOINED, 1 + max(taken))
+    rank = secrets.choice(range(first, first + _DRAWN))
     meeting = Meeting(rank, patience)
     meeting.token = known["token"]
     own = _own_address(host, port)

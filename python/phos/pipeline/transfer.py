@@ -42,10 +42,10 @@ def receive(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int], s
     for stripe in stripes:
         if stripe.target == mesh.rank:
             mine.setdefault(stripe.layer, []).append(stripe)
-    model.hold(mine)
     received = 0
     for layer, parts in mine.items():
         content, description = _assemble(mesh, parts, sizes)
+        model.hold([layer])  # not before it is complete
         model.held[layer].load(state.unpack(description, content), step)
         received += content.numel()
     return received

@@ -70,8 +70,16 @@ class DirectoryTest(unittest.TestCase):
             self.write("a", step, [0])
             self.directory.finish("a", step, COMMON)
         (self.root / "notes.txt").write_text("mine")
-        self.directory.prune(2)
+        self.directory.prune("a", 6, 2)
         self.assertEqual(sorted(each.name for each in self.root.iterdir()), ["notes.txt", "step-00000004", "step-00000006"])
+
+    def test_prune_later_ones_of_other_runs(self):
+        """What an older run has left of later steps does not displace what this one has written."""
+        for run, step in (("old", 10), ("old", 13), ("old", 15), ("new", 12)):
+            self.write(run, step, [0])
+            self.directory.finish(run, step, COMMON)
+        self.directory.prune("new", 12, 2)
+        self.assertEqual(sorted(self.directory.steps()), [10, 12])
 
     def test_choose(self):
         checkpoints = Checkpoints(None, None, None)

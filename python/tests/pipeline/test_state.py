@@ -67,6 +67,25 @@ class ModelTest(unittest.TestCase):
         self.assertTrue(torch.equal(last.weight, first.weight))
         self.assertEqual([(each.layer, each.begin, each.end) for each in model.shared[0]], [(0, 0, 15), (2, 0, 15)])
 
+    def test_shared_modules(self):
+        """Layers that share a module, not only its parameter, get one each."""
+        class Head(nn.Module):
+            def __init__(self, embedding):
+                super().__init__()
+                self.embedding = embedding
+
+            def forward(self, x):
+                return x @ self.embedding.weight.t()
+
+        first, block = nn.Embedding(5, 3), nn.Linear(3, 3)
+        model = Model([first, block, block, Head(first)], settings())
+        used = [each for module in model.modules for each in module.modules()]
+        self.assertEqual(len(used), len(set(used)))
+        self.assertEqual([[place.layer for place in places] for places in model.shared], [[0, 3], [1, 2], [1, 2]])
+        model.hold([0, 1])
+        model.release([0, 1])
+        self.assertFalse(any(each.is_meta for each in model.modules[0].parameters()))
+
     def test_released_layers_take_no_memory(self):
         model = Model([nn.Linear(4, 4), nn.Linear(4, 4)], settings())
         model.hold([0, 1])

@@ -14,7 +14,7 @@ from phos.pipeline import checkpoint, evaluation, exchange, iteration, member, t
 
 # The places where a rank can be told to die, and the function that begins there.
 PLACES = {
-    "report": (member.Member, "_agree"), "decision": (member.Member, "_act"), "transfer": (transfer, "receive"),
+    "report": (member.Member, "_agree"), "decision": (member.Member, "_act"), "transfer": (transfer, "receive"), "send": (transfer, "send"),
     "ready": (member.Member, "_barrier"), "forward": (iteration.Iteration, "_forward"),
     "backward": (iteration.Iteration, "_backward"), "exchange": (exchange.Exchange, "run"),
     "assemble": (exchange.Exchange, "_assemble"), "sums": (member.Member, "_committed"),
@@ -58,7 +58,9 @@ def main(name, steps, microbatch, batch, clip, out, *options):
         for step in job:
             print(json.dumps({"number": step.number, "loss": step.loss, "norm": step.norm}), file=file, flush=True)
             time.sleep(float(given.get("pause", 0)))
-            if step.number == int(given.get("evaluate", -1)):
+            if given.get("evaluate") == "always":
+                job.evaluate(data[:5])
+            if str(step.number) == given.get("evaluate"):
                 print(job.evaluate(data[:5]).hex(), file=file, flush=True)
             if step.number == int(given.get("end", -1)):
                 return
