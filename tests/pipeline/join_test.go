@@ -73,6 +73,23 @@ func TestLeaves(t *testing.T) {
 	tr.sameFrom(nil, []int{0})
 }
 
+// TestJoinAtOnce: ranks that come at the same time join one after the other.
+func TestJoinAtOnce(t *testing.T) {
+	t.Parallel()
+	begin := filepath.Join(t.TempDir(), "begin")
+	tr := start(t, "conv", 200, 2, []string{"faults=1", "wait=" + begin, "pause=0.05"}, nil)
+	var prepared []*rank
+	for range 4 {
+		prepared = append(prepared, tr.prepare())
+	}
+	say(t, begin)
+	tr.awaitStep(1, 1)
+	for _, r := range prepared {
+		tr.join(r)
+	}
+	tr.sameFrom(nil, nil)
+}
+
 // TestDiesInJoin: a rank dies while layers are copied to one that joins.
 func TestDiesInJoin(t *testing.T) {
 	t.Parallel()

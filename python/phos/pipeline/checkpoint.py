@@ -47,7 +47,8 @@ class Checkpoints:
 
     def write_first(self, plan: Plan, step: int) -> None:
         """Writes the layers of which this rank is the first holder."""
-        self._write(step, [layer for layer in plan.layers_of(self.mesh.rank) if plan.holders(layer)[0] == self.mesh.rank])
+        own = self.mesh.rank
+        self._write(step, [layer for layer in plan.layers_of(own) if plan.holders(layer)[0] == own])
 
     def write_rest(self, plan: Plan, step: int) -> None:
         """Writes the other layers of this rank where the directory is not that of their first holders."""
@@ -66,7 +67,7 @@ class Checkpoints:
         self._write(step, list(self.model.held))
         self._finish(step, start)
         log.warning(
-            "rank %d: has written its layers after step %d to %s: start with resume to go on when ranks are there again",
+            "rank %d: has written its layers after step %d to %s: start with resume when ranks are there again",
             self.mesh.rank, step, self.target.path,
         )
 
@@ -135,5 +136,6 @@ class Checkpoints:
         for name, mine in [("layers", len(self.model.modules)), *((name, start[name]) for name in _SAME)]:
             if written[name] != mine:
                 raise ModelError(
-                    f"the checkpoint in {self.source.path} is of a training with {name} {written[name]}; this one has {mine}"
+                    f"the checkpoint in {self.source.path} is of a training with {name} {written[name]}; "
+                    f"this one has {mine}"
                 )

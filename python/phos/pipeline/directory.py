@@ -62,8 +62,8 @@ class Directory:
         for path in sorted(self.path.glob("step-*")):
             run = _run(path / _LIST)
             if run and path.name[5:].isdigit():
-                layers = [int(each.name[6:]) for each in path.glob("layer-*") if each.name[6:].isdigit() and _run(each) == run]
-                found[int(path.name[5:])] = run, sorted(layers)
+                names = [each.name[6:] for each in path.glob("layer-*") if _run(each) == run]
+                found[int(path.name[5:])] = run, sorted(int(name) for name in names if name.isdigit())
         return found
 
     def training(self, step: int) -> dict[str, Any]:

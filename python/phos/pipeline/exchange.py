@@ -72,7 +72,8 @@ class Exchange:
             if not meta["nodes"]:
                 continue
             content = body if body is not None else torch.empty(0, dtype=torch.uint8)
-            parts = content.view(own.kind).to(own.settings.device).reshape(len(meta["nodes"]), stripe.stop - stripe.start)
+            parts = content.view(own.kind).to(own.settings.device)
+            parts = parts.reshape(len(meta["nodes"]), stripe.stop - stripe.start)
             for node, part in zip(meta["nodes"], parts):
                 total.add((node[0], node[1]), part.clone())
         return total.total()

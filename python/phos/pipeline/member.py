@@ -96,13 +96,15 @@ class Member:
         self._began = time.monotonic()
         # This rank was asked to end, and hands its layers over first.
         self.leaving = False
-        # Evaluations, checkpoints and the like that were finished since the last step, and what the last
-        # one gave: all ranks make the same ones.
+        # Evaluations, checkpoints and the like that were finished since the last step, and what
+        # the last one gave: all ranks make the same ones.
         self._uses = 0
         self._result: float | None = None
-        # Ranks come or go before the next step. What this rank does now; its layers' digests at first.
+        # Ranks come or go before the next step.
         self._changes = False
+        # This rank makes a step now, and nothing else.
         self._steps_next = False
+        # Of its layers, as they were at first.
         self._digests: list[str] = []
         self._lengths: deque[float] = deque(maxlen=20)
         # The step of the last checkpoint.
@@ -217,7 +219,8 @@ class Member:
             log.warning("rank %d: with ranks %s %d more may be lost at once", self.rank, members, self.plan.faults)
         if not first:
             log.warning(
-                "rank %d: goes on with ranks %s after %.2f s; %d bytes of layers came here, %d microbatches are to compute",
+                "rank %d: goes on with ranks %s after %.2f s; %d bytes of layers came here, "
+                "%d microbatches are to compute",
                 self.rank, self.mesh.members, time.monotonic() - began, moved, len(self._missing),
             )
 
@@ -332,7 +335,8 @@ class Member:
             reports[rank].parts = {}  # it goes before they would be added
         going = recovery.resume(reports, plan.layers, self.count)
         return {
-            "base": base, "run": self.checkpoints.run or secrets.token_hex(8), "profile": profile, "hash": plan.hash, "checkpoint": chosen,
+            "base": base, "run": self.checkpoints.run or secrets.token_hex(8), "profile": profile, "hash": plan.hash,
+            "checkpoint": chosen,
             "held": [[rank, report.held] for rank, report in reports.items()],
             "keep": [[layer, [*parts.items()]] for layer, parts in going.keep.items()],
             "losses": [*going.losses.items()], "missing": going.missing, "leaving": leaving,

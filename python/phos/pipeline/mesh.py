@@ -137,6 +137,11 @@ class Mesh:
         with self._ready:
             return sorted((self._newcomers & self._connected) - self.lost.keys())
 
+    def waiting(self) -> list[int]:
+        """Returns the ranks that have come and are no members yet."""
+        with self._ready:
+            return sorted(self._newcomers - self.lost.keys())
+
     def known(self) -> set[int]:
         """Returns all ranks that there have been."""
         with self._ready:
@@ -272,7 +277,8 @@ class Mesh:
             self.lost[rank] = why
             if rank not in self.finished or not self._over:
                 self._changed = self._changed or not known and rank not in self._newcomers
-                log.warning("rank %d: rank %d is lost: %s", self.rank, rank, why)
+                level = logging.DEBUG if rank in self._newcomers else logging.WARNING
+                log.log(level, "rank %d: rank %d is lost: %s", self.rank, rank, why)
             self._ready.notify_all()
             peer = self._peers[rank]
         if evict:

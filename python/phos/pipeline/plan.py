@@ -192,5 +192,6 @@ def decode(text: str, ranks: tuple[int, ...]) -> Plan:
     return Plan(
         text, file["hash"], ranks, len(layers), tuple(int(each.get("state_bytes", 0)) for each in layers),
         file["spec"]["microbatches"], float(file["iteration_ms"]), file["spec"]["faults"], pipelines,
-        tuple(ranks[node] for node in file.get("spare") or []), stripes, tuple(each["layer"] for each in file.get("lost") or []),
+        tuple(ranks[node] for node in file.get("spare") or []), stripes,
+        tuple(each["layer"] for each in file.get("lost") or []),
     )

@@ -24,8 +24,8 @@ class Report:
     held: list[int] = field(default_factory=list)
     parts: dict[int, list[Node]] = field(default_factory=dict)
     losses: dict[int, float] = field(default_factory=dict)
-    # How many evaluations, checkpoints and the like it has finished since the last step, and what the
-    # last one gave.
+    # How many evaluations, checkpoints and the like it has finished since the last step, and what
+    # the last one gave.
     uses: int = 0
     result: float | None = None
     # It was asked to end.

@@ -29,7 +29,7 @@ from .errors import TrainingError
 _START = timedelta(minutes=10)
 # A process that is to join a training asks there: HOST:PORT, several with commas.
 JOIN = "PHOS_PIPELINE_JOIN"
-# Ranks that join have numbers from here on. Each is drawn of so many above those that there have been.
+# Ranks that join have numbers from here on, each drawn of so many above those there have been.
 _FIRST_JOINED, _DRAWN = 1 << 10, 64
 # How often a rank looks whether the master's port is free on its machine.
 _LOOK = 2.0
@@ -92,7 +92,10 @@ class Meeting:
         said = mesh.greeted(connection)
         if said.get("join"):
             with self._lock:
-                known = {"token": self.token, "addresses": list(self.addresses.items()), "lost": list(self.mesh.lost)}
+                known = {
+                    "token": self.token, "addresses": list(self.addresses.items()), "lost": list(self.mesh.lost),
+                    "newcomers": self.mesh.waiting(),
+                }
             mesh.hello(connection, known)
             connection.close()
             return
@@ -127,7 +130,9 @@ def meet(patience: float) -> mesh.Mesh:
             return _join(known, others, patience)
     rank, world = _number("RANK", 0), _number("WORLD_SIZE", 1)
     if not 0 <= rank < world < _FIRST_JOINED:
-        raise TrainingError(f"RANK is {rank} and WORLD_SIZE {world}: a rank is from 0 to {world - 1}, below {_FIRST_JOINED}")
+        raise TrainingError(
+            f"RANK is {rank} and WORLD_SIZE {world}: a rank is from 0 to {world - 1}, below {_FIRST_JOINED}"
+        )
     meeting = Meeting(rank, patience)
     master, port = os.environ.get("MASTER_ADDR", ""), _number("MASTER_PORT", 0)
     if world > 1:
@@ -240,37 +245,49 @@ def _serve(meeting: Meeting, listener: socket.socket, host: str, port: int) -> N
 
 
 def _join(answer: tuple[dict[str, Any], Address], doors: str, patience: float) -> mesh.Mesh:
-    """Connects to all ranks of a training that runs."""
-    known, (host, port) = answer
-    taken = {rank for rank, _ in known["addresses"]}
-    # Two ranks that come at once draw different numbers, nearly always.
-    first = max(_FIRST_JOINED, 1 + max(taken))
-    rank = secrets.choice(range(first, first + _DRAWN))
-    meeting = Meeting(rank, patience)
-    meeting.token = known["token"]
-    own = _own_address(host, port)
-    listener = meeting.listen(own, 0, len(taken) + 1)
-    meeting.mesh.start()
-    meeting.mesh.joining = True
-    # Two ranks that come at once do not know each other at first: the one that asks later does.
+    """Connects to all ranks of a training that runs. One rank comes after the other."""
     while True:
-        new = [(other, address) for other, address in known["addresses"]
-               if other not in meeting.mesh.known() and other not in known["lost"]]
+        known, (host, port) = answer
+        if not known["newcomers"]:
+            meeting = Meeting(_draw(known), patience)
+            meeting.token, meeting.mesh.joining = known["token"], True
+            own = _own_address(host, port)
+            listener = meeting.listen(own, 0, len(known["addresses"]) + 1)
+            meeting.mesh.start()
+            if _connect_to_all(meeting, known, doors):
+                _serve(meeting, listener, own, port)
+                meeting.mesh.join()
+                return meeting.mesh
+            meeting.mesh.close()
+            listener.close()
+        time.sleep(_LOOK * secrets.randbelow(100) / 100)
+        answer = _await_door(doors, _HANDOFF)
+
+
+def _draw(known: dict[str, Any]) -> int:
+    """Returns a number for this rank: two ranks that come at once draw different ones, nearly always."""
+    first = max(_FIRST_JOINED, 1 + max(rank for rank, _ in known["addresses"]))
+    return secrets.choice(range(first, first + _DRAWN))
+
+
+def _connect_to_all(meeting: Meeting, known: dict[str, Any], doors: str) -> bool:
+    """Connects to all ranks that there are; False if another rank comes at the same time."""
+    lost = set(known["lost"])
+    while True:
+        new = [(rank, address) for rank, address in known["addresses"] if rank not in meeting.mesh.known() | lost]
         if not new:
-            break
-        for other, address in new:
+            return True
+        for rank, address in new:
             try:
-                meeting.connect(other, (address[0], address[1]))
+                meeting.connect(rank, (address[0], address[1]))
             except OSError:
-                known["lost"].append(other)
+                lost.add(rank)
                 continue
-            meeting.mesh.serve(other)
-        lost = known["lost"]
-        known, _ = _ask(doors)
-        known["lost"] += lost
-    _serve(meeting, listener, own, port)
-    meeting.mesh.join()
-    return meeting.mesh
+            meeting.mesh.serve(rank)
+        known, _ = _await_door(doors, _HANDOFF)
+        lost.update(known["lost"])
+        if set(known["newcomers"]) - {meeting.rank}:
+            return False
 
 
 def _ask(doors: str) -> tuple[dict[str, Any], Address]:

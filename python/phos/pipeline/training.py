@@ -71,8 +71,10 @@ class Training:
 
     def _leave_when_asked(self) -> None:
         """Lets SIGTERM end this process after the step, when others have its layers; again: at once."""
-        if threading.current_thread() is not threading.main_thread() or signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+        if threading.current_thread() is not threading.main_thread():
             return
+        if signal.getsignal(signal.SIGTERM) != signal.SIG_DFL:
+            return  # the program has its own way to end
 
         def leave(number: int, frame: object) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)

@@ -71,7 +71,8 @@ class DirectoryTest(unittest.TestCase):
             self.directory.finish("a", step, COMMON)
         (self.root / "notes.txt").write_text("mine")
         self.directory.prune("a", 6, 2)
-        self.assertEqual(sorted(each.name for each in self.root.iterdir()), ["notes.txt", "step-00000004", "step-00000006"])
+        names = sorted(each.name for each in self.root.iterdir())
+        self.assertEqual(names, ["notes.txt", "step-00000004", "step-00000006"])
 
     def test_prune_later_ones_of_other_runs(self):
         """What an older run has left of later steps does not displace what this one has written."""

@@ -102,7 +102,8 @@ class BatchesTest(unittest.TestCase):
             orders = []
             for epoch in range(3):
                 steps = range(epoch * batches.steps, (epoch + 1) * batches.steps)
-                used = [index for step in steps for number in range(batches.count) for index in batches.indices(step, number)]
+                numbers = [(step, number) for step in steps for number in range(batches.count)]
+                used = [index for step, number in numbers for index in batches.indices(step, number)]
                 self.assertEqual(len(used), 24)
                 self.assertEqual(len(set(used)), 24)
                 orders.append(used)
