@@ -141,10 +141,10 @@ func (tr *training) begin(out string, own []string, environment ...string) *rank
 }
 
 // prepare starts a process that waits until it may join the training.
-func (tr *training) prepare() *rank {
+func (tr *training) prepare(own ...string) *rank {
 	tr.Helper()
 	name := fmt.Sprintf("joined%d", len(tr.ranks))
-	r := tr.begin(name, []string{"wait=" + tr.word(name)}, "PHOS_PIPELINE_JOIN=127.0.0.1:"+tr.port)
+	r := tr.begin(name, append(own, "wait="+tr.word(name)), "PHOS_PIPELINE_JOIN=127.0.0.1:"+tr.port)
 	harness.Eventually(tr.T, "a process is ready to join", func() bool {
 		_, err := os.Stat(tr.word(name) + ".ready")
 		return err == nil

@@ -73,6 +73,23 @@ func TestLeaves(t *testing.T) {
 	tr.sameFrom(nil, []int{0})
 }
 
+// TestOtherTraining: a process that trains something else does not join. The others go on.
+func TestOtherTraining(t *testing.T) {
+	t.Parallel()
+	begin := filepath.Join(t.TempDir(), "begin")
+	tr := start(t, "conv", 120, 3, []string{"faults=1", "wait=" + begin, "pause=0.02"}, nil)
+	other := tr.prepare("threads=2")
+	say(t, begin)
+	tr.awaitStep(1, 1)
+	tr.join(other)
+	<-other.ended
+	if said := other.said.String(); other.err == nil || !strings.Contains(said, "threads is 2 on rank") {
+		t.Errorf("%v: %s", other.err, said)
+	}
+	tr.ranks = tr.ranks[:3]
+	tr.sameFrom(nil, nil)
+}
+
 // TestJoinAtOnce: ranks that come at the same time join one after the other.
 func TestJoinAtOnce(t *testing.T) {
 	t.Parallel()

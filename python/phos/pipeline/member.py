@@ -341,6 +341,7 @@ class Member:
             "keep": [[layer, [*parts.items()]] for layer, parts in going.keep.items()],
             "losses": [*going.losses.items()], "missing": going.missing, "leaving": leaving,
             "plan": None if self.plan is None else [self.plan.text, self.plan.ranks],
+            "start": self._start(),
         }
 
     def _plan_for(
@@ -374,6 +375,7 @@ class Member:
     def _act(self, decision: dict[str, Any], members: list[int]) -> int:
         """Does what was decided, and returns how many bytes of layers came to this rank."""
         if self.plan is None and self._next is None and decision["base"]:  # it has come while the others train
+            recovery.check_start({self.mesh.leader: decision["start"], self.rank: self._start()})
             text, ranks = decision["plan"]
             self.plan, self.step = planner.decode(text, tuple(ranks)), decision["step"]
             self._uses, self._result = decision["uses"], decision["result"]

@@ -10,11 +10,13 @@ import time
 
 import models
 import phos.pipeline as pp
+import torch
 from phos.pipeline import checkpoint, evaluation, exchange, iteration, member, transfer
 
 # The places where a rank can be told to die, and the function that begins there.
 PLACES = {
-    "report": (member.Member, "_agree"), "decision": (member.Member, "_act"), "transfer": (transfer, "receive"), "send": (transfer, "send"),
+    "report": (member.Member, "_agree"), "decision": (member.Member, "_act"), "send": (transfer, "send"),
+    "transfer": (transfer, "receive"),
     "ready": (member.Member, "_barrier"), "forward": (iteration.Iteration, "_forward"),
     "backward": (iteration.Iteration, "_backward"), "exchange": (exchange.Exchange, "run"),
     "assemble": (exchange.Exchange, "_assemble"), "sums": (member.Member, "_committed"),
@@ -42,6 +44,8 @@ def main(name, steps, microbatch, batch, clip, out, *options):
     if given.get("die"):
         die_at(*given["die"].split(":"))
     layers, data, loss = models.make(name, batch * steps)
+    if given.get("threads"):
+        torch.set_num_threads(int(given["threads"]))
     if given.get("wait"):
         open(given["wait"] + ".ready", "w").close()
         while not os.path.exists(given["wait"]):
