@@ -251,6 +251,9 @@ class Mesh:
             if self.leader in ranks and self.members:
                 self.leader = min(self.members)
             self.lost.update({rank: "it has left" for rank in ranks if rank != self.rank})
+            # The end of such a connection may have come first.
+            called = self._call is not None and self._call[0] > self.generation
+            self._changed = called or bool(set(self.members) & self.lost.keys())
 
     def report_lost(self, leader: int) -> None:
         """Tells the leader which ranks this one has lost. What changes later interrupts again."""
@@ -351,8 +354,9 @@ class Mesh:
         kind = header["kind"]
         if kind == "lost":
             with self._ready:
-                # The leader that began it is lost, and this rank has not heard of it.
-                self._changed = self._changed or header["generation"] > max(self.generation, self._seen)
+                # That rank waits for a newer generation than its own, which may be one whose leader
+                # is lost, and of which this rank has not heard.
+                self._changed = self._changed or header["generation"] >= self.generation
                 self._seen = max(self._seen, header["generation"])
                 self._ready.notify_all()
             for other in header["ranks"]:

@@ -100,6 +100,27 @@ class MeshTest(unittest.TestCase):
                 except Interrupted:
                     meshes[2].begin()
 
+    def test_leader_leaves(self):
+        """A leader's connection may end before the others take note that it leaves."""
+        meshes = self.meshes(3)
+        self.together(meshes)
+        meshes[1].lose(0, "it has ended")
+        for mesh in meshes[1:]:
+            mesh.part([0])
+            mesh.check()
+            self.assertEqual((mesh.leader, mesh.members), (1, [1, 2]))
+
+    def test_left_behind(self):
+        """A rank that waits for a new generation gets one, though the leader knows of its loss already."""
+        meshes = self.meshes(3)
+        self.together(meshes)
+        meshes[0].lose(2, "gone")
+        self.assertEqual(meshes[0].begin(), [0, 1])
+        self.assertEqual(meshes[1].follow(), (0, [0, 1]))
+        meshes[1].report_lost(0)
+        with self.assertRaises(Interrupted):
+            meshes[0].receive(1, "never")
+
     def test_silence(self):
         meshes = self.meshes(2, patience=1)
         self.together(meshes)
