@@ -94,9 +94,9 @@ func TestOtherTraining(t *testing.T) {
 func TestJoinAtOnce(t *testing.T) {
 	t.Parallel()
 	begin := filepath.Join(t.TempDir(), "begin")
-	tr := start(t, "conv", 200, 2, []string{"faults=1", "wait=" + begin, "pause=0.05"}, nil)
+	tr := start(t, "conv", 150, 2, []string{"faults=1", "wait=" + begin, "pause=0.03"}, nil)
 	var prepared []*rank
-	for range 4 {
+	for range rounds.Of(2, 5) {
 		prepared = append(prepared, tr.prepare())
 	}
 	say(t, begin)
