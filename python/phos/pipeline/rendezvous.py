@@ -138,7 +138,13 @@ def meet(patience: float) -> mesh.Mesh:
     if world > 1:
         if not master or not port:
             raise TrainingError(f"WORLD_SIZE is {world}, and MASTER_ADDR and MASTER_PORT do not say where rank 0 is")
-        if not _connect(meeting, rank, world, master, port):
+        try:
+            met = _connect(meeting, rank, world, master, port)
+        except (RuntimeError, OSError, ValueError):
+            if not others:
+                raise
+            met = False  # the others have met, and one keeps a door where the store was
+        if not met:
             doors = others or f"{master}:{port}"
             return _join(_await_door(doors, _START.total_seconds()), doors, patience)
     meeting.mesh.start()
