@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -255,7 +256,7 @@ func (tr *training) same(dead ...int) {
 	for _, r := range tr.ranks {
 		got := tr.lines(r.number)
 		switch {
-		case contains(dead, r.number):
+		case slices.Contains(dead, r.number):
 			if !r.killed() {
 				tr.Errorf("rank %d was not killed: %v", r.number, r.err)
 			}
@@ -281,13 +282,4 @@ func (tr *training) sameModel(want []byte) {
 	if said, err := command(tr.T, "same.py", filepath.Join(tr.dir, "out.pt"), other).CombinedOutput(); err != nil {
 		tr.Errorf("the models: %v\n%s", err, said)
 	}
-}
-
-func contains(all []int, one int) bool {
-	for _, each := range all {
-		if each == one {
-			return true
-		}
-	}
-	return false
 }

@@ -184,11 +184,11 @@ func (tr *training) sameFrom(killed, left []int) {
 	for _, r := range tr.ranks {
 		got := tr.lines(r.number)
 		switch {
-		case got == "" && !contains(killed, r.number) || !strings.Contains(want.steps, got):
+		case got == "" && !slices.Contains(killed, r.number) || !strings.Contains(want.steps, got):
 			tr.Errorf("rank %d has made\n%s", r.number, got)
 		case r.number < tr.first() && !strings.HasPrefix(want.steps, got):
 			tr.Errorf("rank %d has not begun with the first step:\n%s", r.number, got)
-		case contains(killed, r.number) || contains(left, r.number):
+		case slices.Contains(killed, r.number) || slices.Contains(left, r.number):
 		case r.err != nil || !strings.HasSuffix(want.steps, got):
 			tr.Errorf("rank %d has ended with %v and the steps\n%s", r.number, r.err, got)
 		}

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -77,7 +78,7 @@ func TestRandomLosses(t *testing.T) {
 			for i, number := range dead {
 				alive := watched[0]
 				for _, other := range watched {
-					if !contains(dead[:i], other) {
+					if !slices.Contains(dead[:i], other) {
 						alive = other
 					}
 				}

@@ -126,7 +126,6 @@ class Checkpoints:
                 self.mesh.send(rank, f"checkpoint/{layer}", description, content)
 
     def _load(self, layer: int, description: Any, content: torch.Tensor | None, step: int) -> None:
-        content = torch.empty(0, dtype=torch.uint8) if content is None else content
         self.model.held[layer].load(state.unpack(description, content), step)
 
     def _check(self, step: int, start: dict[str, Any]) -> None:

@@ -8,7 +8,6 @@ them, so that files of different runs are not mixed.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import shutil
@@ -44,9 +43,9 @@ class Directory:
             return
         path.parent.mkdir(parents=True, exist_ok=True)
         description, content = state.pack(value)
-        digest = hashlib.blake2b(memory(content), digest_size=16).hexdigest()
         head = json.dumps({
-            "version": _VERSION, "run": run, "layer": layer, "step": step, "digest": digest, "state": description,
+            "version": _VERSION, "run": run, "layer": layer, "step": step, "digest": state.digest(content),
+            "state": description,
         })
         self._replace(path, head.encode() + b"\n", content)
 
@@ -81,7 +80,7 @@ class Directory:
             head = json.loads(file.readline())
             raw = bytearray(file.read())
         content = torch.frombuffer(raw, dtype=torch.uint8) if raw else torch.empty(0, dtype=torch.uint8)
-        digest = hashlib.blake2b(raw, digest_size=16).hexdigest()
+        digest = state.digest(content)
         if (head["version"], head["layer"], head["step"], head["digest"]) != (_VERSION, layer, step, digest):
             raise TrainingError(f"{path} is damaged, or was written by another version of phos")
         return head["state"], content

@@ -66,8 +66,11 @@ class Evaluation:
 
     def _microbatch(self, number: int, before: int | None, after: int | None) -> Result | None:
         device = self.layers[0].settings.device
+        inputs = target = None
+        if before is None or after is None:
+            inputs, target = to_device(self._load(number), device)
         if before is None:
-            values = to_device(as_values(self._load(number)[0], "the data"), device)
+            values = as_values(inputs, "the data")
         else:
             values = handoff.receive(self.mesh, before, f"evaluate/{number}", device)
         for layer in self.layers:
@@ -75,7 +78,6 @@ class Evaluation:
         if after is not None:
             handoff.send(self.mesh, after, f"evaluate/{number}", values)
             return None
-        target = to_device(self._load(number)[1], device)
         value = of_outputs(self.function, target, self.layers[0].settings)(values)
         return len(self._samples(number)), float(value)
 

@@ -18,5 +18,4 @@ def send(mesh: Mesh, rank: int, tag: str, values: Values) -> None:
 def receive(mesh: Mesh, rank: int, tag: str, device: torch.device) -> Values:
     """Waits for the values that another rank sends."""
     description, content = mesh.receive(rank, tag)
-    values = state.unpack(description, torch.empty(0, dtype=torch.uint8) if content is None else content)
-    return tuple(value.to(device) for value in values)
+    return tuple(value.to(device) for value in state.unpack(description, content))

@@ -51,8 +51,11 @@ class Iteration:
                 self._backward(number, sums)
 
     def _forward(self, number: int, losses: dict[int, float]) -> None:
+        inputs = target = None
+        if self.before is None or self.after is None:
+            inputs, target = to_device(self.batches.load(self.step, number), self.settings.device)
         if self.before is None:
-            values = to_device(as_values(self.batches.load(self.step, number)[0], "the data"), self.settings.device)
+            values = as_values(inputs, "the data")
         else:
             values = handoff.receive(self.mesh, self.before, f"forward/{number}", self.settings.device)
         for layer in self.layers:
@@ -60,7 +63,6 @@ class Iteration:
         if self.after is not None:
             handoff.send(self.mesh, self.after, f"forward/{number}", values)
             return
-        target = to_device(self.batches.load(self.step, number)[1], self.settings.device)
         value, self._ends[number] = loss_gradients(values, of_outputs(self.loss, target, self.settings))
         losses.setdefault(number, value.item())
 

@@ -518,7 +518,7 @@ class Member:
             whole = {}
             for layer in range(self.plan.layers):
                 description, content = self.mesh.receive(self.plan.holders(layer)[0], f"save/{layer}")
-                tensors = state.unpack(description, torch.empty(0, dtype=torch.uint8) if content is None else content)
+                tensors = state.unpack(description, content)
                 whole.update({f"{layer}.{name}": tensor for name, tensor in tensors.items()})
             torch.save(whole, f"{path}.part")
             os.replace(f"{path}.part", path)

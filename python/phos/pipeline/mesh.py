@@ -99,14 +99,12 @@ class Mesh:
         """Begins to send and to receive, when all connections are there."""
         for rank, peer in self._peers.items():
             peer.heard = time.monotonic()  # the last rank may have come long after the first
-            self._serve(rank, peer)
+            self.serve(rank)
         threading.Thread(target=self._beat, daemon=True, name="beat").start()
 
     def serve(self, rank: int) -> None:
         """Begins to send to one rank and to receive from it."""
-        self._serve(rank, self._peers[rank])
-
-    def _serve(self, rank: int, peer: _Peer) -> None:
+        peer = self._peers[rank]
         threading.Thread(target=self._read, args=(rank, peer), daemon=True, name=f"from rank {rank}").start()
         peer.writer = threading.Thread(target=self._write, args=(rank, peer), daemon=True, name=f"to rank {rank}")
         peer.writer.start()
@@ -116,7 +114,7 @@ class Mesh:
         self.add(rank, connection)
         with self._ready:
             self._newcomers.add(rank)
-        self._serve(rank, self._peers[rank])
+        self.serve(rank)
 
     def join(self) -> None:
         """Tells all others that this rank is connected to all, and may become a member."""

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import copy
+import hashlib
 from dataclasses import dataclass
 from typing import Iterable
 
 import torch
 from torch import nn
 
+from . import state
 from .errors import ModelError
 from .layer import Layer, Settings
 
@@ -103,14 +105,8 @@ def _replace(module: nn.Module, old: nn.Parameter, new: nn.Parameter) -> None:
 
 def digest(module: nn.Module) -> str:
     """Returns what is the same for equal parameters and buffers."""
-    import hashlib
-
-    from .mesh import memory
-    from .state import as_bytes
-
-    found = hashlib.blake2b(digest_size=16)
-    for name, tensor in [*module.named_parameters(), *module.named_buffers()]:
-        found.update(f"{name} {tensor.dtype} {tuple(tensor.shape)}\n".encode())
-        content = as_bytes(tensor.detach())
-        found.update(memory(content))
-    return found.hexdigest()
+    named = [*module.named_parameters(), *module.named_buffers()]
+    parts = [
+        f"{name} {each.dtype} {tuple(each.shape)} {state.digest(state.as_bytes(each.detach()))}" for name, each in named
+    ]
+    return hashlib.blake2b("\n".join(parts).encode(), digest_size=16).hexdigest()

@@ -100,11 +100,10 @@ def loss_gradients(outputs: Values, loss: Callable[[Values], torch.Tensor]) -> t
 def _kept(layer: Layer, inputs: Values) -> int:
     """Returns how many bytes a microbatch keeps from its forward to its backward pass."""
     seen = {}
-    own = {each.untyped_storage().data_ptr() if hasattr(each, "untyped_storage") else each.storage().data_ptr()
-           for each in layer.module.parameters()}
+    own = {_storage(each).data_ptr() for each in layer.module.parameters()}
 
     def keep(tensor: torch.Tensor) -> torch.Tensor:
-        storage = tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
+        storage = _storage(tensor)
         if storage.data_ptr() not in own:
             seen[storage.data_ptr()] = storage.nbytes()
         return tensor
@@ -115,6 +114,11 @@ def _kept(layer: Layer, inputs: Values) -> int:
     if layer.settings.recompute:
         return sum(each.numel() * each.element_size() for each in inputs)
     return sum(seen.values())
+
+
+def _storage(tensor: torch.Tensor) -> Any:
+    """Returns the memory of a tensor; older versions of PyTorch know only one with a type."""
+    return tensor.untyped_storage() if hasattr(tensor, "untyped_storage") else tensor.storage()
 
 
 def _now(layer: Layer) -> float:

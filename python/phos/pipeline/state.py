@@ -6,9 +6,12 @@ that is no tensor. Nothing is unpickled.
 
 from __future__ import annotations
 
+import hashlib
 from typing import Any
 
 import torch
+
+from .mesh import memory
 
 _TYPES = {
     str(kind).removeprefix("torch."): kind
@@ -64,8 +67,14 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
     return tensor.cpu().contiguous().reshape(-1).view(torch.uint8)
 
 
-def unpack(description: Any, content: torch.Tensor) -> Any:
-    """Returns the value that was packed. Its tensors share the memory of the content."""
+def digest(content: torch.Tensor) -> str:
+    """Returns what is the same for equal bytes."""
+    return hashlib.blake2b(memory(content), digest_size=16).hexdigest()
+
+
+def unpack(description: Any, content: torch.Tensor | None) -> Any:
+    """Returns the value that was packed; a message without bytes has no content."""
+    content = torch.empty(0, dtype=torch.uint8) if content is None else content
     value, end = _value(description, content, 0)
     if end != content.numel():
         raise ValueError(f"{content.numel()} bytes of state, of which {end} are described")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import zlib
 from typing import Any
 
@@ -28,8 +27,7 @@ def send(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int]) -> N
             continue
         if stripe.layer not in packed:
             description, content = state.pack(model.held[stripe.layer].state())
-            digest = hashlib.blake2b(memory(content), digest_size=16).hexdigest()
-            packed[stripe.layer] = description, content, digest
+            packed[stripe.layer] = description, content, state.digest(content)
         description, content, digest = packed[stripe.layer]
         part = content[_place(stripe, content.numel(), sizes)]
         meta = {"state": description, "bytes": content.numel(), "digest": digest, "sum": zlib.crc32(memory(part))}
@@ -68,7 +66,7 @@ def _assemble(mesh: Mesh, stripes: list[Stripe], sizes: list[int]) -> tuple[torc
             raise TrainingError(f"a part of layer {stripe.layer} from rank {stripe.source} has arrived damaged")
         content[_place(stripe, content.numel(), sizes)] = body
     assert first is not None
-    if hashlib.blake2b(memory(content), digest_size=16).hexdigest() != first["digest"]:
+    if state.digest(content) != first["digest"]:
         raise TrainingError(f"layer {stripes[0].layer} has arrived damaged")
     return content, first["state"]
 
