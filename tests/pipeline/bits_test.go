@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -114,8 +115,8 @@ func TestByHand(t *testing.T) {
 		t.Fatal(err)
 	}
 	commands = strings.ReplaceAll(strings.ReplaceAll(commands, "python3", python(t)), "29500", freePort(t))
-	c := command(t, "")
-	c.Path, c.Args, c.Dir = "/bin/sh", []string{"sh", "-ec", commands + "\nwait"}, dir
+	c := exec.CommandContext(t.Context(), "/bin/sh", "-ec", commands+"\nwait")
+	c.Dir, c.Env = dir, environ(t.TempDir())
 	said, err := c.CombinedOutput()
 	// Both print at once.
 	printed := map[string]int{}

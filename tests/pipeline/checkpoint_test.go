@@ -77,7 +77,7 @@ func TestRescue(t *testing.T) {
 	signal(t, syscall.SIGCONT, tr.ranks[1], tr.ranks[3])
 	tr.await()
 	for number, why := range []string{"PlanError: no living rank has the layers", "EvictedError", "PlanError", "EvictedError"} {
-		if said := tr.ranks[number].said.String(); !strings.Contains(said, why) {
+		if said := tr.ranks[number].said(); !strings.Contains(said, why) {
 			t.Errorf("rank %d: %s", number, said)
 		}
 	}
@@ -99,7 +99,7 @@ func TestRescue(t *testing.T) {
 func signal(t *testing.T, signal syscall.Signal, ranks ...*rank) {
 	t.Helper()
 	for _, r := range ranks {
-		if err := r.Process.Signal(signal); err != nil {
+		if err := r.Signal(signal); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -4,12 +4,11 @@
 package pipeline
 
 import (
-	"bytes"
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -27,27 +26,6 @@ const (
 	batch      = 14 // seven microbatches: no power of two
 	clip       = 0.8
 )
-
-// python returns a Python with PyTorch.
-func python(t *testing.T) string {
-	t.Helper()
-	path, err := harness.Tool("TRAINING_PYTHON")
-	harness.Need(t, "training", err)
-	harness.Need(t, "build", harness.Built())
-	return path
-}
-
-// command prepares a Python program of testdata.
-func command(t *testing.T, program string, arguments ...string) *exec.Cmd {
-	t.Helper()
-	path := harness.Path("tests/pipeline/testdata", program)
-	c := exec.CommandContext(t.Context(), python(t), append([]string{path}, arguments...)...)
-	c.Env = append(os.Environ(),
-		"PYTHONPATH="+harness.Path("python"), "PYTHONDONTWRITEBYTECODE=1", "PHOS_PLANNER="+filepath.Join(harness.Bin(), "pos_cli"),
-		"OMP_NUM_THREADS=1", "TMPDIR="+t.TempDir(),
-	)
-	return c
-}
 
 // numbers are the arguments that reference.py and train.py have in common.
 func numbers(model string, steps int) []string {
@@ -70,10 +48,7 @@ func trained(t *testing.T, how, model string, steps int) *reference {
 	r := found.(*reference)
 	r.once.Do(func() {
 		out := filepath.Join(t.TempDir(), "reference")
-		c := command(t, "reference.py", append([]string{how}, append(numbers(model, steps), out)...)...)
-		if said, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("reference.py: %v\n%s", err, said)
-		}
+		run(t, "reference.py", append([]string{how}, append(numbers(model, steps), out)...)).finish(t)
 		r.steps, r.model = read(t, out+".steps"), []byte(read(t, out+".pt"))
 	})
 	if r.model == nil {
@@ -102,12 +77,9 @@ type training struct {
 
 // rank is one process of a training.
 type rank struct {
-	*exec.Cmd
+	*process
 	number int // in the order of their starts
 	out    string
-	said   bytes.Buffer
-	ended  chan struct{}
-	err    error
 }
 
 // options are those of one rank: NAME=VALUE.
@@ -128,16 +100,10 @@ func start(t *testing.T, model string, steps, ranks int, all []string, own optio
 // begin starts a rank, with options and environment of its own.
 func (tr *training) begin(out string, own []string, environment ...string) *rank {
 	tr.Helper()
-	r := &rank{number: len(tr.ranks), out: filepath.Join(tr.dir, out), ended: make(chan struct{})}
+	r := &rank{number: len(tr.ranks), out: filepath.Join(tr.dir, out)}
 	arguments := append(append(append(numbers(tr.model, tr.steps), r.out), tr.all...), own...)
-	r.Cmd = command(tr.T, "train.py", arguments...)
-	r.Env = append(r.Env, environment...)
-	r.Stdout, r.Stderr = &r.said, &r.said
-	if err := r.Start(); err != nil {
-		tr.Fatal(err)
-	}
+	r.process = run(tr.T, "train.py", arguments, environment...)
 	tr.ranks = append(tr.ranks, r)
-	go func() { r.err = r.Cmd.Wait(); close(r.ended) }()
 	return r
 }
 
@@ -173,10 +139,10 @@ func (tr *training) word(name string) string { return filepath.Join(tr.dir, name
 // stop kills what is left of a training, and shows what its ranks have said if the test fails.
 func (tr *training) stop() {
 	for _, r := range tr.ranks {
-		_ = r.Process.Kill()
+		_ = r.Kill()
 		<-r.ended
 		if tr.Failed() {
-			tr.Logf("rank %d: %v\n%s", r.number, r.err, r.said.String())
+			tr.Logf("rank %d: %v\n%s", r.number, r.err, r.said())
 		}
 	}
 }
@@ -197,8 +163,8 @@ func freePort(t *testing.T) string {
 
 // killed reports whether a rank was killed.
 func (r *rank) killed() bool {
-	status, ok := r.ProcessState.Sys().(syscall.WaitStatus)
-	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
+	var status exit
+	return errors.As(r.err, &status) && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
 // await waits until all ranks have ended.
@@ -279,7 +245,5 @@ func (tr *training) sameModel(want []byte) {
 	if err := os.WriteFile(other, want, 0o600); err != nil {
 		tr.Fatal(err)
 	}
-	if said, err := command(tr.T, "same.py", filepath.Join(tr.dir, "out.pt"), other).CombinedOutput(); err != nil {
-		tr.Errorf("the models: %v\n%s", err, said)
-	}
+	run(tr.T, "same.py", []string{filepath.Join(tr.dir, "out.pt"), other}).finish(tr.T)
 }

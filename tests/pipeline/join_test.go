@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -83,7 +82,7 @@ func TestOtherTraining(t *testing.T) {
 	tr.awaitStep(1, 1)
 	tr.join(other)
 	<-other.ended
-	if said := other.said.String(); other.err == nil || !strings.Contains(said, "threads is 2 on rank") {
+	if said := other.said(); other.err == nil || !strings.Contains(said, "threads is 2 on rank") {
 		t.Errorf("%v: %s", other.err, said)
 	}
 	tr.ranks = tr.ranks[:3]
@@ -141,14 +140,14 @@ func TestAllAskedToEnd(t *testing.T) {
 	tr.await()
 	made := strings.Count(tr.lines(0), "\n")
 	for _, r := range tr.ranks {
-		if said := r.said.String(); !strings.Contains(said, fmt.Sprintf("has written its layers after step %d", made)) {
+		if said := r.said(); !strings.Contains(said, fmt.Sprintf("has written its layers after step %d", made)) {
 			t.Errorf("rank %d: %v: %s", r.number, r.err, said)
 		}
 	}
 	again := start(t, "conv", last, 2, inPipelines("conv", "resume="+dir, fmt.Sprintf("end=%d", made+1)), nil)
 	again.await()
 	if got := again.lines(0); !strings.HasPrefix(got, fmt.Sprintf(`{"number": %d,`, made)) {
-		t.Errorf("after %d steps it goes on with %s: %s", made, got, again.ranks[0].said.String())
+		t.Errorf("after %d steps it goes on with %s: %s", made, got, again.ranks[0].said())
 	}
 }
 
@@ -159,7 +158,7 @@ func TestNoDoor(t *testing.T) {
 	r := tr.prepare()
 	tr.join(r)
 	<-r.ended
-	if said := r.said.String(); r.err == nil || !strings.Contains(said, "no training answers where PHOS_PIPELINE_JOIN says: 127.0.0.1:"+tr.port) {
+	if said := r.said(); r.err == nil || !strings.Contains(said, "no training answers where PHOS_PIPELINE_JOIN says: 127.0.0.1:"+tr.port) {
 		t.Errorf("%v: %s", r.err, said)
 	}
 }
@@ -170,8 +169,8 @@ func (tr *training) leave(number int) {
 	r := tr.ranks[number]
 	signal(tr.T, syscall.SIGTERM, r)
 	<-r.ended
-	var exit *exec.ExitError
-	if !errors.As(r.err, &exit) || exit.ExitCode() != 128+int(syscall.SIGTERM) {
+	var status exit
+	if !errors.As(r.err, &status) || status.ExitStatus() != 128+int(syscall.SIGTERM) {
 		tr.Errorf("rank %d has left with %v", number, r.err)
 	}
 }

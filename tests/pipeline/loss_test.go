@@ -99,7 +99,7 @@ func TestTooFew(t *testing.T) {
 	tr.kill(3)
 	tr.await()
 	for _, number := range []int{0, 2} {
-		if said := tr.ranks[number].said.String(); tr.ranks[number].err == nil || !strings.Contains(said, "PlanError") {
+		if said := tr.ranks[number].said(); tr.ranks[number].err == nil || !strings.Contains(said, "PlanError") {
 			t.Errorf("rank %d: %v: %s", number, tr.ranks[number].err, said)
 		}
 	}
@@ -112,7 +112,7 @@ func TestSilent(t *testing.T) {
 	tr := start(t, "conv", 6, 5, inPipelines("conv", "faults=1", "patience=3"), nil)
 	tr.awaitStep(2, 1)
 	silent := tr.ranks[2]
-	if err := silent.Process.Signal(syscall.SIGSTOP); err != nil {
+	if err := silent.Signal(syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	for _, r := range tr.ranks {
@@ -120,7 +120,7 @@ func TestSilent(t *testing.T) {
 			<-r.ended
 		}
 	}
-	if err := silent.Process.Signal(syscall.SIGCONT); err != nil {
+	if err := silent.Signal(syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
 	<-silent.ended
@@ -131,7 +131,7 @@ func TestSilent(t *testing.T) {
 	if got := tr.lines(2); got == want.steps || !strings.HasPrefix(want.steps, got) {
 		t.Errorf("the silent rank has made\n%s", got)
 	}
-	if said := silent.said.String(); !strings.Contains(said, "Error: ") {
+	if said := silent.said(); !strings.Contains(said, "Error: ") {
 		t.Errorf("it ended with %v: %s", silent.err, said)
 	}
 	tr.sameModel(want.model)
@@ -140,7 +140,7 @@ func TestSilent(t *testing.T) {
 // kill kills a rank.
 func (tr *training) kill(number int) {
 	tr.Helper()
-	if err := tr.ranks[number].Process.Kill(); err != nil {
+	if err := tr.ranks[number].Kill(); err != nil {
 		tr.Errorf("rank %d has ended already: %v", number, err)
 	}
 	harness.Eventually(tr.T, "the rank is dead", func() bool {
