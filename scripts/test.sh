@@ -22,13 +22,14 @@ lane_units() {
 }
 
 # Packages whose threads share memory. Not capture and load: kernels write there while they copy, on
-# purpose.
+# purpose. Then trainings: their ranks are no processes of phosd.
 lane_race() {
 	local race
 	race=$(go list ./daemon/phosd/... ./daemon/worker/... ./daemon/api/... ./daemon/gpu/ledger ./hijack/wire/... ./internal/linux/... |
 		grep -vE '/daemon/worker/(capture|load)$')
 	# shellcheck disable=SC2086 # a list of packages
 	CGO_ENABLED=1 go_test race -race -short -timeout 15m $race
+	go_test pipeline -timeout 20m ./tests/pipeline
 }
 
 # Programs that compute on the software GPU.
@@ -43,7 +44,7 @@ lane_clusters() { go_test_each "/tests/($ON_CLUSTERS)\$"; }
 # named here. What needs a whole machine has a script of its own, scripts/vm.sh.
 lane_machine() {
 	go_test criu -timeout 15m ./criu
-	go_test_each -v "/tests/(rules|e2e|machine|$ON_CLUSTERS)\$"
+	go_test_each -v "/tests/(rules|e2e|pipeline|machine|$ON_CLUSTERS)\$"
 	PHOS_TEST_NESTED=1 nested_suites # only these: another lane may follow in this shell
 }
 

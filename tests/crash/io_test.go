@@ -2,6 +2,7 @@ package crash
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"os"
 	"path/filepath"
 	"slices"
@@ -20,12 +21,13 @@ func (r *fixture) onBacking(disk *faulty.Disk) *fixture {
 	return &here
 }
 
-// samples returns the operation counts at which something fails: all up to count, or some.
+// samples returns the operation counts at which something fails: the first, the last and one that
+// is drawn, or many.
 func samples(count int) (some []int) {
-	limit := 5
-	if full() {
-		limit = 40
+	if !full() && count > 3 {
+		return []int{1, 2 + rand.IntN(count-2), count}
 	}
+	const limit = 40
 	for i := range min(count, limit) {
 		some = append(some, 1+i*(count-1)/max(min(count, limit)-1, 1))
 	}
