@@ -140,7 +140,7 @@ func (e Placed) apply(s *State) error {
 		}
 		r := &s.Replicas[a.Replica]
 		r.Attempt++
-		r.Live, r.Started, r.Exits = true, false, nil
+		r.Live, r.Started, r.Leaving, r.Exits = true, false, false, nil
 		r.Node, r.GPUs, r.Port = a.Node, slices.Clone(a.GPUs), a.Port
 		r.Image = s.imageFor(a.Replica)
 	}
@@ -208,13 +208,16 @@ func (e ReplicaEnded) apply(s *State) error {
 	if r == nil {
 		return nil
 	}
-	r.Live, r.Exits = false, slices.Clone(e.Exits)
+	left := r.Leaving
+	r.Live, r.Leaving, r.Exits = false, false, slices.Clone(e.Exits)
 	cause := failure(e.Exits)
 	switch {
 	case s.Phase == Stopping && !s.Cutting:
 		// Its end was ordered, or makes no difference.
 	case cause == nil:
 		r.Done = true
+	case left:
+		s.replace(r, "node "+r.Node+" is drained")
 	default:
 		s.replicaFailed(r, *cause)
 	}
@@ -292,7 +295,7 @@ func (e NodeGone) apply(s *State) error {
 
 // lose notes that a replica has lost its processes. It waits for another place.
 func (s *State) lose(r *Replica, reason string) {
-	r.Live = false
+	r.Live, r.Leaving = false, false
 	if s.Phase == Running || s.Cutting {
 		s.replace(r, reason)
 	}
@@ -367,6 +370,43 @@ func (e SaveFailed) apply(s *State) error {
 func (e TimeLimitReached) apply(s *State) error {
 	if s.Phase == Running {
 		s.stop(ToEnd, Failed, "time limit reached")
+	}
+	return nil
+}
+
+// apply asks the replicas on the node to end. All of them do, or none.
+func (e NodeDrained) apply(s *State) error {
+	if s.Phase != Running {
+		return fmt.Errorf("%w: a launch that is %s does not go on without a node", ErrRefused, s.Phase)
+	}
+	for number := range s.Spec.Jobs {
+		if err := s.canLeave(number, e.Node); err != nil {
+			return err
+		}
+	}
+	for i := range s.Replicas {
+		if r := &s.Replicas[i]; r.Live && r.Node == e.Node {
+			r.Leaving = true
+		}
+	}
+	return nil
+}
+
+// canLeave says why the replicas of a job on a node cannot end while the others go on; nil: they
+// can. Replicas that do not work together lose what they have done, unless they may be restarted.
+func (s *State) canLeave(number int, node string) error {
+	job := &s.Spec.Jobs[number]
+	if s.count(number, func(r *Replica) bool { return r.Live && r.Node == node }) == 0 {
+		return nil
+	}
+	others := s.count(number, func(r *Replica) bool { return r.Done || r.Live && !r.Leaving && r.Node != node })
+	switch {
+	case !job.Replicas.Elastic():
+		return fmt.Errorf("%w: job %s needs all its replicas", ErrRefused, job.Name)
+	case others < job.Replicas.Min:
+		return fmt.Errorf("%w: job %s would have %d replicas, and needs %d", ErrRefused, job.Name, others, job.Replicas.Min)
+	case job.OnReplicaFailure == KeepOthers && !s.Spec.Restartable:
+		return fmt.Errorf("%w: the replicas of job %s are not restartable", ErrRefused, job.Name)
 	}
 	return nil
 }

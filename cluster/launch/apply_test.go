@@ -221,7 +221,9 @@ func (w *world) endSomething() {
 
 // disturb lets nodes die, and people and policies interfere.
 func (w *world) disturb() {
-	switch w.random.IntN(9) {
+	switch w.random.IntN(10) {
+	case 9:
+		w.drain()
 	case 8:
 		w.event(ImagesLost{})
 		if len(w.state.Cut) > 0 && w.state.Phase != Ended && w.state.Goal != ToEnd {
@@ -257,6 +259,31 @@ func (w *world) disturb() {
 			return
 		}
 		w.checkpoint()
+	}
+}
+
+// drain empties a node: of a job whose replicas are asked to end, enough stay.
+func (w *world) drain() {
+	node := w.nodes[w.random.IntN(len(w.nodes))]
+	before := w.state
+	w.event(NodeDrained{node})
+	for job, j := range w.state.Spec.Jobs {
+		stay, asked := 0, 0
+		for i, r := range w.state.Replicas {
+			switch {
+			case r.Job != job:
+			case r.Leaving && !before.Replicas[i].Leaving:
+				asked++
+				if !r.Live || r.Node != node {
+					w.fail("replica %d was asked to end: %+v", i, r)
+				}
+			case r.Done || r.Live && !r.Leaving:
+				stay++
+			}
+		}
+		if asked > 0 && (stay < j.Replicas.Min || j.Replicas.Min == j.Replicas.Max) {
+			w.fail("job %s: %d were asked to end, and %d of at least %d stay", j.Name, asked, stay, j.Replicas.Min)
+		}
 	}
 }
 
@@ -378,5 +405,63 @@ func (w *world) checkReplay() {
 	want, _ := json.Marshal(w.state)
 	if string(got) != string(want) {
 		w.fail("replay: got %s, want %s", got, want)
+	}
+}
+
+// TestDrained: replicas of a range end where a node is drained, and start elsewhere, while the
+// others go on; but none does if the others would be too few.
+func TestDrained(t *testing.T) {
+	spec, err := Spec{Jobs: []Job{{
+		Name: "main", Replicas: Replicas{2, 3}, Processes: []Process{{Command: []string{"x"}}},
+	}}}.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := New(spec)
+	apply := func(e Event) error {
+		t.Helper()
+		next, err := s.Apply(e)
+		s = next
+		return err
+	}
+	must := func(e Event) {
+		t.Helper()
+		if err := apply(e); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(Placed{[]Assignment{{Replica: 0, Node: "a"}, {Replica: 1, Node: "b"}, {Replica: 2, Node: "b"}}})
+	if err := apply(NodeDrained{"b"}); err == nil {
+		t.Error("one of at least two goes on")
+	}
+	must(NodeDrained{"a"})
+	if err := apply(NodeDrained{"b"}); err == nil {
+		t.Error("after the first has left, another one may")
+	}
+	does := func() (all []Do) {
+		for _, each := range s.Orders() {
+			all = append(all, each.Do)
+		}
+		return all
+	}
+	if got := does(); !slices.Equal(got, []Do{Stop, Run, Run}) {
+		t.Errorf("orders are %v", got)
+	}
+	generation := s.Generation
+	must(ReplicaEnded{0, 1, []Exit{{Code: 143, Stopped: true}}})
+	if got := does(); !slices.Equal(got, []Do{Run, Run}) || s.Phase != Running || s.Generation != generation+1 {
+		t.Errorf("after its end: %v, %s, generation %d after %d", got, s.Phase, s.Generation, generation)
+	}
+	if need := s.Pending(); !slices.Equal(need.Single, []int{0}) {
+		t.Errorf("%+v waits for a place", need)
+	}
+	must(Placed{[]Assignment{{Replica: 0, Node: "c"}}})
+	if got := does(); !slices.Equal(got, []Do{Run, Run, Run}) || s.Replicas[0].Attempt != 2 || s.Replicas[0].Retries != 0 {
+		t.Errorf("elsewhere: %v, %+v", got, s.Replicas[0])
+	}
+	must(NodeDrained{"c"})
+	must(ReplicaEnded{0, 2, []Exit{{}}}) // it had completed before it was asked
+	if !s.Replicas[0].Done {
+		t.Error("it starts again after it has completed")
 	}
 }

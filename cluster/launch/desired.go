@@ -35,12 +35,17 @@ func (s State) Orders() (orders []Order) {
 		do = Stop
 	}
 	for i, r := range s.Replicas {
-		if r.Live {
-			orders = append(orders, Order{
-				Assignment: Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs, Port: r.Port},
-				Attempt:    r.Attempt, Generation: s.Generation, Do: do, Image: r.Image,
-			})
+		if !r.Live {
+			continue
 		}
+		order := Order{
+			Assignment: Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs, Port: r.Port},
+			Attempt:    r.Attempt, Generation: s.Generation, Do: do, Image: r.Image,
+		}
+		if r.Leaving && do == Run {
+			order.Do = Stop
+		}
+		orders = append(orders, order)
 	}
 	return orders
 }

@@ -78,6 +78,9 @@ type (
 	SaveFailed struct{ Problem string }
 	// TimeLimitReached means that it has run for Spec.TimeLimit.
 	TimeLimitReached struct{}
+	// NodeDrained asks the replicas on a node to end, if the others can go on without them. They wait
+	// for other places then.
+	NodeDrained struct{ Node string }
 	// Preempted means that a policy takes its GPUs.
 	Preempted struct{ Reason string }
 )

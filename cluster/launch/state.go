@@ -68,8 +68,10 @@ type Replica struct {
 	// Attempt grows with each start. What an agent says of an earlier attempt is stale.
 	Attempt int `json:"attempt"`
 	// Live means that processes of this attempt may exist, on Node.
-	Live    bool   `json:"live,omitempty"`
-	Started bool   `json:"started,omitempty"`
+	Live    bool `json:"live,omitempty"`
+	Started bool `json:"started,omitempty"`
+	// Leaving means that it was asked to end, while the others go on.
+	Leaving bool   `json:"leaving,omitempty"`
 	Node    string `json:"node,omitempty"`
 	GPUs    []int  `json:"gpus,omitempty"`
 	Port    int    `json:"port,omitempty"`

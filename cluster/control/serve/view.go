@@ -69,7 +69,7 @@ func replicaView(l *record.Launch, i int) *api.Replica {
 // replicaPhase returns a word for how far a replica is.
 func replicaPhase(s *launch.State, r *launch.Replica) string {
 	switch {
-	case r.Live && s.Phase == launch.Stopping:
+	case r.Live && (s.Phase == launch.Stopping || r.Leaving):
 		return "stopping"
 	case r.Live && r.Started:
 		return "running"
