@@ -7,10 +7,11 @@ func Verbs() []*verb.Verb {
 	return []*verb.Verb{
 		verb.Group(
 			"plan",
-			"templates|make|batch|fail|replay|trace",
+			"profile|templates|make|batch|fail|replay|trace",
 			"plan pipeline-parallel training that survives failures",
 			aboutGroup,
 		),
+		measureVerb(),
 		{
 			Name:    "plan templates",
 			Word:    true,
@@ -60,7 +61,7 @@ without a restart. It needs no phosd and no GPU.
     pos_cli plan replay --profile model.json --nodes 16 --faults 2 --microbatches 512 \
         --trace failures.csv
 
-A profile has the costs of each layer of the model for one microbatch on one GPU:
+pos_cli plan profile measures a model that phos.pipeline trains. A profile has the costs of each layer of the model for one microbatch on one GPU:
 
     {"layers": [{"name": "embedding", "forward_ms": 0.8, "backward_ms": 1.6, "state_bytes": 411041792,
                  "activation_bytes": 33554432, "allreduce_in_node_ms": {"2": 0.4, "4": 0.7},

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import os
 import statistics
 import time
 from typing import Any, Callable
@@ -16,6 +17,8 @@ from .errors import ModelError
 from .layer import Layer, Settings, Values, as_values, floating
 from .model import Model
 
+# Where a process that shall only measure writes the profile.
+PROFILE = "PHOS_PIPELINE_PROFILE"
 # How often each layer is timed; the first time, with what it loads and compiles, does not count.
 _ROUNDS = 4
 
@@ -35,6 +38,17 @@ def measure(model: Model, batches: Batches, loss: Callable[[Any, Any], torch.Ten
         layers.append({"name": f"{number} {type(layer.module).__name__}", **cost})
         values = outputs
     return json.dumps({"layers": layers})
+
+
+def measure_only(model: Model, batches: Batches, loss: Callable[[Any, Any], torch.Tensor]) -> None:
+    """Measures instead of training, if `pos_cli plan profile` has started this process."""
+    path = os.environ.get(PROFILE)
+    if path is None:
+        return
+    text = measure(model, batches, loss)
+    with open(path, "w") as file:
+        file.write(text)
+    raise SystemExit(0)
 
 
 def _copy(model: Model, number: int) -> Layer:

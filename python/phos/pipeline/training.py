@@ -18,6 +18,7 @@ from .layer import Settings
 from .member import Member, Step, Task
 from .mesh import PATIENCE
 from .model import Model
+from .profile import measure_only
 
 
 class Training:
@@ -62,6 +63,7 @@ class Training:
         settings = Settings(_device(device), seed, precision, recompute, optimizer, scheduler)
         self._model = Model(layers, settings)
         self.steps = batches.steps * epochs if steps is None else steps
+        measure_only(self._model, batches, loss)
         task = Task(batches, loss, self.steps, clip, faults, memory)
         self._member = Member(
             rendezvous.meet(patience), self._model, task, None if resume is None else os.fspath(resume)
