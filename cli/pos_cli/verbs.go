@@ -9,6 +9,7 @@ import (
 	"github.com/phos-gpu/phos/cli/cluster/login"
 	"github.com/phos-gpu/phos/cli/cluster/nodes"
 	"github.com/phos-gpu/phos/cli/cluster/submit"
+	"github.com/phos-gpu/phos/cli/cluster/training"
 	"github.com/phos-gpu/phos/cli/manual"
 	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
@@ -41,5 +42,5 @@ func commands(program string) *verb.Set {
 
 // clusterVerbs returns the verbs that speak to a cluster, except ps.
 func clusterVerbs() []*verb.Verb {
-	return slices.Concat([]*verb.Verb{submit.Verb(), daemons.StatusVerb()}, launches.Verbs(), nodes.Verbs(), login.Verbs())
+	return slices.Concat([]*verb.Verb{submit.Verb(), daemons.StatusVerb()}, launches.Verbs(), training.Verbs(), nodes.Verbs(), login.Verbs())
 }

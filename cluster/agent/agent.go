@@ -43,6 +43,7 @@ type Agent struct {
 	code     *codeCache
 	// generations are those of the node's launches.
 	generations *localapi.Generations
+	trainings   *localapi.Trainings
 	program     *trunk.Program
 	// cgroups is the cgroup in which those of attempts are.
 	cgroups string
@@ -66,7 +67,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	}
 	a := &Agent{
 		config: config, boot: boot, cgroups: "phos-launches", turn: make(chan struct{}, 1),
-		generations: localapi.NewGenerations(),
+		generations: localapi.NewGenerations(), trainings: localapi.NewTrainings(),
 	}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -197,6 +198,12 @@ func (a *Agent) Members(ctx context.Context, id string) (*api.MembersReply, erro
 func (a *Agent) Await(ctx context.Context, id string, above uint32) {
 	a.generations.Await(ctx, id, above)
 }
+
+// KeepTraining implements localapi.Launches.
+func (a *Agent) KeepTraining(id string, status []byte) { a.trainings.KeepTraining(id, status) }
+
+// ForgetTraining implements localapi.Launches.
+func (a *Agent) ForgetTraining(id string) { a.trainings.ForgetTraining(id) }
 
 // HasProcesses implements localapi.Launches.
 func (a *Agent) HasProcesses(id string, uid uint32) bool {

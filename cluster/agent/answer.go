@@ -68,7 +68,21 @@ func (a *Agent) Answer(ctx context.Context, ask *api.Ask, send func(*api.AnswerP
 	if ask.GetUsage() != nil {
 		return a.sendUsage(ctx, ask.GetUsage(), b)
 	}
+	if ask.GetTraining() != nil {
+		return a.sendTraining(ask.GetTraining(), b)
+	}
 	return a.readLog(ctx, ask.GetLogs(), b)
+}
+
+// sendTraining sends what a training has said of itself here; nothing, if it has said nothing.
+func (a *Agent) sendTraining(q *api.TrainingQuestion, to *batch) error {
+	status, age := a.trainings.Find(q.GetLaunch())
+	if status == nil {
+		return nil
+	}
+	return to.send(&api.AnswerPart{
+		Question: to.number, Training: &api.TrainingStatus{Status: status, AgeMs: age.Milliseconds()},
+	})
 }
 
 // batch collects lines into messages.

@@ -178,6 +178,7 @@ func (s *attempts) gone(t *attempt) {
 		}
 	}
 	s.agent.generations.Forget(t.key.Launch)
+	s.agent.trainings.ForgetTraining(t.key.Launch)
 }
 
 // reportTo sends all reports from now on to a stream, until stop is called.

@@ -53,7 +53,8 @@ var repeatable = map[string]bool{
 	Launches_List_FullMethodName: true, Launches_Get_FullMethodName: true, Launches_Why_FullMethodName: true,
 	Launches_Watch_FullMethodName: true, Launches_Logs_FullMethodName: true, Launches_Events_FullMethodName: true,
 	Launches_FindCode_FullMethodName: true, Launches_Usage_FullMethodName: true,
-	Cluster_Status_FullMethodName: true, Cluster_ListNodes_FullMethodName: true, Cluster_ListUsers_FullMethodName: true,
+	Launches_Training_FullMethodName: true,
+	Cluster_Status_FullMethodName:    true, Cluster_ListNodes_FullMethodName: true, Cluster_ListUsers_FullMethodName: true,
 	Cluster_ListQuotas_FullMethodName: true, Cluster_SetQuota_FullMethodName: true,
 }
 

@@ -12,12 +12,13 @@
 //	replay    a plan under a trace of failures
 //	schedule  one iteration of a pipeline, event by event
 //	draw      charts of these
+//	progress  what a training by such plans says of itself
 //
 // The idea is Oobleck's (Jang et al., SOSP 2023). All times are integer nanoseconds and all
 // arithmetic is exact, so that every node computes the same plan, which the plans' hashes verify.
 //
-// pos_cli plan uses it. Controllers and agents do not yet: it stands in cluster because their
-// launches are to train by its plans.
+// pos_cli plan uses it, and through that the Python package phos.pipeline, which trains by such
+// plans.
 //
 // The package does not know GPUs, processes or networks. Read profile.go and plan.go first.
 package pipeline

@@ -96,6 +96,7 @@ func (s *Server) handler() http.Handler {
 		{"GET /api/launches", s.list},
 		{"GET /api/launches/{id}", s.launch},
 		{"GET /api/launches/{id}/why", s.why},
+		{"GET /api/launches/{id}/training", s.training},
 		{"GET /api/nodes", s.nodes},
 		{"POST /api/login", s.login},
 		{"POST /api/logout", s.logout},

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/pipeline/progress/progresstest"
 )
 
 // TestForeignPages: requests that a browser makes for another site are refused, whatever they ask.
@@ -196,11 +197,13 @@ func TestHostileTexts(t *testing.T) {
 		Replicas: []*api.Replica{{Job: hostile, Phase: "failed", Exits: []*api.Exit{{Error: hostile}}}},
 	}).GetId()
 	s.cluster.Because(id, hostile)
+	s.cluster.Train(id, progresstest.Status(t, hostile, 24))
 	s.cluster.Happen(&api.Event{Launch: id, Kind: hostile, Text: hostile, UnixMs: 5})
 	s.cluster.Print(id, &api.LogLine{Job: hostile, Text: []byte(hostile + "\xff")})
 	texts := []string{
 		s.ask("GET", "/api/launches", "").body, s.ask("GET", "/api/launches/"+id, "").body,
 		s.ask("GET", "/api/launches/"+id+"/why", "").body, s.ask("GET", "/api/launches/"+"%3Cscript%3E%1b", "").body,
+		s.ask("GET", "/api/launches/"+id+"/training", "").body,
 	}
 	for _, path := range []string{"/api/events", "/api/launches/" + id + "/logs"} {
 		next, end := s.stream(path)

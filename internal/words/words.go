@@ -132,3 +132,6 @@ func AppendSeconds(to []byte, d time.Duration) []byte {
 	}
 	return append(append(to, '.'), digits[:end]...)
 }
+
+// Numbers lists numbers, with spaces between.
+func Numbers(all []int) string { return strings.Trim(fmt.Sprint(all), "[]") }

@@ -13,7 +13,7 @@ import time
 import urllib.parse
 from dataclasses import dataclass
 
-from .connection import UnixConnection
+from .connection import Json, UnixConnection
 from .errors import NotFoundError, PhosError, UnavailableError
 
 
@@ -90,22 +90,38 @@ def members() -> Members:
     Raises:
         UnavailableError: if no controller leads the node at this time.
     """
+    body = _ask("GET", "")
+    return Members(body["generation"], tuple(Member(**each) for each in body["members"]))
+
+
+def tell_training(status: bytes) -> None:
+    """Tells the cluster how a training is: JSON, which ``phos pipeline`` and the page show.
+
+    Raises:
+        UnavailableError: if the agent of the node does not answer.
+    """
+    _ask("PUT", "/training", status)
+
+
+def _ask(method: str, path: str, body: bytes | None = None) -> Json:
+    """Asks the agent of this node about this launch."""
     agent = UnixConnection(_variable("PHOS_AGENT"), _ANSWER_TIME)
     try:
-        agent.request("GET", "/v1/launches/" + urllib.parse.quote(launch_id(), safe=""))
+        agent.request(method, f"/v1/launches/{urllib.parse.quote(launch_id(), safe='')}{path}", body)
         reply = agent.getresponse()
-        status, body = reply.status, json.load(reply)
+        status = reply.status
+        answer: Json = json.load(reply)
     except (OSError, http.client.HTTPException, ValueError) as error:
         raise UnavailableError(f"the agent of this node does not answer: {error}") from error
     finally:
         agent.close()
     if status == http.client.SERVICE_UNAVAILABLE:
-        raise UnavailableError(body["error"])
+        raise UnavailableError(answer["error"])
     if status == http.client.NOT_FOUND:
-        raise NotFoundError(body["error"])
+        raise NotFoundError(answer["error"])
     if status != http.client.OK:
-        raise PhosError(body["error"])
-    return Members(body["generation"], tuple(Member(**each) for each in body["members"]))
+        raise PhosError(answer["error"])
+    return answer
 
 
 def wait_for_change(after: int, timeout: float | None = None) -> Members | None:

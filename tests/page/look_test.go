@@ -13,7 +13,7 @@ var views = map[string]string{
 	"queue":    "[...document.querySelectorAll('.reasons li')].filter((li) => li.innerText.includes('GPUs')).length > 1",
 	"nodes":    "document.querySelectorAll('.node .cell').length >= 48",
 	"events":   "document.querySelectorAll('.events li').length > 5",
-	"launch/3": "document.querySelectorAll('.log div').length >= 60 && document.querySelectorAll('.replicas .seg').length",
+	"launch/3": "document.querySelectorAll('.log div').length >= 60 && document.querySelectorAll('.replicas .seg').length && document.querySelectorAll('.passes rect').length",
 }
 
 // TestLook draws each view on a screen and on a phone, light and dark.

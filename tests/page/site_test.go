@@ -13,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/api/apitest"
 	"github.com/phos-gpu/phos/cluster/identity"
+	"github.com/phos-gpu/phos/cluster/pipeline/progress/progresstest"
 	"github.com/phos-gpu/phos/cluster/web"
 )
 
@@ -166,6 +167,7 @@ func (s *site) populate() {
 			saved(8*minute, "main.0 on gpu-01"), saved(8*minute, "main.1 on gpu-03"),
 		},
 	})
+	s.cluster.Train(llama.GetId(), progresstest.Status(s.T, "gpu-0", 24))
 	s.add(course{
 		name: "diffusion-eval", owner: "grace", phase: "suspended", begin: 38 * minute, gpus: 2, reason: "suspended by grace",
 		spans:    []*api.Span{span(0, 1, "gpu-04", 37*minute, 12*minute)},

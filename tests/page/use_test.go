@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/pipeline/progress/progresstest"
 	"github.com/phos-gpu/phos/tests/browser"
 )
 
@@ -214,12 +215,16 @@ func TestHostileNames(t *testing.T) {
 		replicas: []*api.Replica{on(0, 0, "pending", "")},
 	}).GetId()
 	s.cluster.Because(id, hostile)
+	trains := s.add(course{
+		name: "trains", owner: "ada", phase: "running", begin: minute, gpus: 1, replicas: []*api.Replica{on(0, 0, "running", "a")},
+	}).GetId()
+	s.cluster.Train(trains, progresstest.Status(t, hostile, 24))
 	s.cluster.Print(id, &api.LogLine{Job: "main", Text: []byte(hostile), UnixNs: s.now * 1e6})
 	s.cluster.Happen(&api.Event{Launch: id, Kind: hostile, Text: hostile, UnixMs: s.now})
 	shown := `<img src=x onerror="document.title='owned'">`
 	tab := browser.Start(t).Open(360, 800)
 	for view, selector := range map[string]string{
-		"launches": ".launches th a", "queue": ".reasons li", "events": ".kind", "launch/" + id: ".log .text",
+		"launches": ".launches th a", "queue": ".reasons li", "events": ".kind", "launch/" + id: ".log .text", "launch/" + trains: ".stages li",
 	} {
 		tab.Go("about:blank")
 		tab.Go(s.url(view))

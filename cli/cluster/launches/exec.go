@@ -64,7 +64,7 @@ func setupExec(flags *flag.FlagSet) run {
 			start.Command = append(start.Command, []byte(word))
 		}
 		return use(func(c *api.Client) error {
-			return execute(ctx, c, to, start, *input || *both)
+			return Execute(ctx, c, to, start, *input || *both)
 		})
 	}
 }
@@ -84,8 +84,8 @@ func (e *ExecError) Status() int { return e.Code }
 // statusFailed is the exit status if phos itself fails, as with ssh.
 const statusFailed = 255
 
-// execute runs a command, and returns how it has ended.
-func execute(ctx context.Context, c *api.Client, to verb.Streams, start *api.ExecStart, input bool) error {
+// Execute runs a command, and returns how it has ended.
+func Execute(ctx context.Context, c *api.Client, to verb.Streams, start *api.ExecStart, input bool) error {
 	// A stream is not repeated: Get, which is, has found the leader.
 	id, _, _ := strings.Cut(start.GetWhat(), "/")
 	if _, err := c.Launches.Get(ctx, &api.GetRequest{Id: id}); err != nil {

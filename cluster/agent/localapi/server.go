@@ -30,6 +30,9 @@ type Launches interface {
 	HasProcesses(launch string, uid uint32) bool
 	// Members asks the leader for the members of a launch.
 	Members(ctx context.Context, launch string) (*api.MembersReply, error)
+	// KeepTraining keeps what a training says of itself.
+	KeepTraining(launch string, status []byte)
+	ForgetTraining(launch string)
 }
 
 // Limits of requests.
@@ -63,6 +66,7 @@ func Listen(path string, launches Launches, log *slog.Logger) (*Server, error) {
 	s := &Server{launches: launches, listener: opened}
 	mux := http.NewServeMux()
 	mux.HandleFunc("GET /v1/launches/{id}", s.members)
+	mux.HandleFunc("PUT /v1/launches/{id}/training", s.training)
 	s.http = &http.Server{
 		Handler: mux, ReadTimeout: sendTime, WriteTimeout: maxWait + leaderTime + sendTime, IdleTimeout: sendTime,
 		MaxHeaderBytes: maxHeaderBytes, ErrorLog: slog.NewLogLogger(log.Handler(), slog.LevelDebug),

@@ -25,6 +25,7 @@ import (
 // node has one launch, l-1, of one user.
 type node struct {
 	*Generations
+	*Trainings
 	uid uint32
 
 	mu      sync.Mutex
@@ -80,7 +81,7 @@ type lab struct {
 
 func newLab(t *testing.T) *lab {
 	t.Helper()
-	l := &lab{t, &node{Generations: NewGenerations(), uid: uint32(unix.Geteuid())}, filepath.Join(t.TempDir(), "run", "agent.sock")}
+	l := &lab{t, &node{Generations: NewGenerations(), Trainings: NewTrainings(), uid: uint32(unix.Geteuid())}, filepath.Join(t.TempDir(), "run", "agent.sock")}
 	for _, dir := range []string{filepath.Dir(filepath.Dir(l.path)), t.TempDir() + "/.."} { // other users come, too
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
@@ -100,11 +101,20 @@ func newLab(t *testing.T) *lab {
 
 // get sends a request, as another user unless uid is -1.
 func (l *lab) get(path string, uid int) (status int, body string) {
+	return l.send(http.MethodGet, path, "", uid)
+}
+
+// send sends a request with a body.
+func (l *lab) send(method, path, content string, uid int) (status int, body string) {
+	request, err := http.NewRequestWithContext(l.Context(), method, "http://agent"+path, strings.NewReader(content))
+	if err != nil {
+		l.Fatal(err)
+	}
 	client := http.Client{Transport: &http.Transport{
 		DisableKeepAlives: true,
 		DialContext:       func(context.Context, string, string) (net.Conn, error) { return l.dial(uid) },
 	}}
-	reply, err := client.Get("http://agent" + path)
+	reply, err := client.Do(request)
 	if err != nil {
 		return 0, err.Error()
 	}

@@ -36,6 +36,7 @@ type entry struct {
 	code    *api.CodeRef
 	lines   []*api.LogLine
 	reasons []string
+	trains  []byte // what Training answers; nil: it does not train
 }
 
 // New returns a cluster without nodes.
@@ -106,6 +107,11 @@ func (c *Cluster) Happen(events ...*api.Event) {
 // Because says why a launch waits.
 func (c *Cluster) Because(id string, reasons ...string) {
 	c.Change(func() { c.find(id).reasons = reasons })
+}
+
+// Train sets what the training of a launch says of itself.
+func (c *Cluster) Train(id string, status []byte) {
+	c.Change(func() { c.find(id).trains = status })
 }
 
 // Start places all replicas of a launch on a node, and End ends it.

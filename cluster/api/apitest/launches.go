@@ -217,6 +217,17 @@ func (s *launches) Why(_ context.Context, request *api.GetRequest) (*api.WhyRepl
 	})
 }
 
+// Training returns what the training of a launch says of itself.
+func (s *launches) Training(_ context.Context, request *api.GetRequest) (*api.TrainingReply, error) {
+	reply := &api.TrainingReply{}
+	return reply, s.named(request.GetId(), func(e *entry) error {
+		if reply.Status = e.trains; reply.Status == nil {
+			return fmt.Errorf("%w: it does not train", api.ErrNotFound)
+		}
+		return nil
+	})
+}
+
 // Logs sends the lines of a launch.
 func (s *launches) Logs(request *api.LogsRequest, stream api.Launches_LogsServer) error {
 	id, _, _ := strings.Cut(request.GetWhat(), "/")

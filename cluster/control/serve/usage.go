@@ -117,7 +117,12 @@ func (u *usage) askAll(ctx context.Context, leader *control.Leader) {
 	all := make(chan said)
 	for node, attempts := range u.nodes {
 		go func() {
-			err := askUsage(ctx, leader, node, attempts, func(part *api.AttemptUsage) { all <- said{node: node, usage: part} })
+			ask := &api.Ask{Usage: &api.UsageQuestion{Attempts: attempts}}
+			err := askNode(ctx, leader, node, ask, func(part *api.AnswerPart) {
+				for _, each := range part.GetUsage() {
+					all <- said{node: node, usage: each}
+				}
+			})
 			all <- said{node: node, err: err}
 		}()
 	}
@@ -126,7 +131,7 @@ func (u *usage) askAll(ctx context.Context, leader *control.Leader) {
 		case got.usage != nil:
 			u.merge(got)
 		case got.err != nil:
-			u.notices = append(u.notices, fmt.Sprintf("node %s: %s", got.node, usageProblem(got.err)))
+			u.notices = append(u.notices, fmt.Sprintf("node %s: %s", got.node, nodeProblem(got.err, "what its processes use")))
 			open--
 		default:
 			open--
@@ -134,31 +139,31 @@ func (u *usage) askAll(ctx context.Context, leader *control.Leader) {
 	}
 }
 
-// usageProblem says why a node has not answered.
-func usageProblem(err error) string {
+// nodeProblem says why a node has not answered, and what is missing therefore.
+func nodeProblem(err error, missing string) string {
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, session.ErrNodeSilent) {
-		return "it does not answer now, so what its processes use is missing"
+		return "it does not answer now, so " + missing + " is missing"
 	}
 	return err.Error()
 }
 
-// askUsage asks one node, and hands on what it says.
-func askUsage(
-	ctx context.Context, leader *control.Leader, node string, attempts []*api.Attempt, take func(*api.AttemptUsage),
+// askNode asks one node, and hands on what it says.
+func askNode(
+	ctx context.Context, leader *control.Leader, node string, ask *api.Ask, take func(*api.AnswerPart),
 ) error {
-	question, err := leader.AskNode(ctx, node, &api.Ask{Usage: &api.UsageQuestion{Attempts: attempts}})
+	question, err := leader.AskNode(ctx, node, ask)
 	if err != nil {
 		return err
 	}
 	for {
 		select {
 		case part := <-question.Parts():
-			err = errors.Join(err, takeUsage(part, take))
+			err = errors.Join(err, takePart(part, take))
 		case <-question.Done():
 			for waits := true; waits; {
 				select {
 				case part := <-question.Parts():
-					err = errors.Join(err, takeUsage(part, take))
+					err = errors.Join(err, takePart(part, take))
 				default:
 					waits = false
 				}
@@ -168,11 +173,9 @@ func askUsage(
 	}
 }
 
-// takeUsage hands on what a part has. The error is what the node says.
-func takeUsage(part *api.AnswerPart, take func(*api.AttemptUsage)) error {
-	for _, each := range part.GetUsage() {
-		take(each)
-	}
+// takePart hands on a part. The error is what the node says.
+func takePart(part *api.AnswerPart, take func(*api.AnswerPart)) error {
+	take(part)
 	if part.GetError() != "" {
 		return errors.New(part.GetError())
 	}

@@ -7,6 +7,7 @@ import { eventList } from "./events.js";
 import { scaleOf } from "./launches.js";
 import { logs } from "./logs.js";
 import { act, acts, label, phaseOf, pill } from "./pill.js";
+import { training } from "./training.js";
 import { ago, count, now, span, time } from "./words.js";
 
 // facts are what is said of a launch, by name; nothing stands for what is unknown.
@@ -56,11 +57,12 @@ export function launch(main, app, [id]) {
   const scale = () => scaleOf([shown]);
   const factRows = new Rows(factList, ([name]) => name, fact);
   const rows = new Rows(replicaList, (r) => r.name, () => replicaRow(scale));
+  const trains = training(path);
   const output = logs(app, path);
   const history = eventList(`events?launch=${encodeURIComponent(id)}`, false);
   main.append(h("div", { class: "bar" }, h("a", { class: "back", href: "#/launches" }, "All launches")),
     h("div", { class: "bar" }, title, state.node, buttons), why,
-    h("section", { "aria-label": "Replicas" }, axisSVG, replicaList, legend()), factList,
+    h("section", { "aria-label": "Replicas" }, axisSVG, replicaList, legend()), trains.node, factList,
     output.node, h("section", {}, h("h2", {}, "Events"), history.node));
 
   // showWhy asks for reasons while the launch has no place.
@@ -89,6 +91,7 @@ export function launch(main, app, [id]) {
     rows.show(found.replicas);
     axis(axisSVG, scale());
     output.parts(found.replicas.map((r) => r.name));
+    trains.update(found.phase === "running");
     showButtons(found);
     showWhy();
   }
@@ -110,7 +113,8 @@ export function launch(main, app, [id]) {
       axis(axisSVG, scale());
       for (const each of rows.known.values()) each.draw();
       factRows.show(facts(shown));
+      trains.update(shown.phase === "running");
     },
-    close() { closed = true; output.close(); history.close(); },
+    close() { closed = true; trains.close(); output.close(); history.close(); },
   };
 }

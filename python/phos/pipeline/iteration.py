@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any, Callable
 
 import torch
@@ -40,15 +41,28 @@ class Iteration:
         self.before, self.after = pipeline.neighbours(position)
         # The last layer's outputs, and the targets, from the forward to the backward pass.
         self._ends: dict[int, Values] = {}
+        # For how many seconds it has waited for other stages.
+        self._waited = 0.0
 
-    def run(self, microbatches: list[int], sums: dict[int, Tree], losses: dict[int, float]) -> None:
-        """Computes microbatches, and adds their gradients and losses to those that lack them."""
+    def run(self, microbatches: list[int], sums: dict[int, Tree], losses: dict[int, float]) -> float:
+        """Computes microbatches, and adds their gradients and losses to those that lack them.
+
+        Returns how many seconds it has computed, without what it has waited for other stages.
+        """
+        began = time.monotonic()
         for what, number in order(self.position, self.stages, microbatches):
             self.mesh.check()
             if what == "forward":
                 self._forward(number, losses)
             else:
                 self._backward(number, sums)
+        return time.monotonic() - began - self._waited
+
+    def _receive(self, rank: int, tag: str) -> Values:
+        began = time.monotonic()
+        values = handoff.receive(self.mesh, rank, tag, self.settings.device)
+        self._waited += time.monotonic() - began
+        return values
 
     def _forward(self, number: int, losses: dict[int, float]) -> None:
         inputs = target = None
@@ -57,7 +71,7 @@ class Iteration:
         if self.before is None:
             values = as_values(inputs, "the data")
         else:
-            values = handoff.receive(self.mesh, self.before, f"forward/{number}", self.settings.device)
+            values = self._receive(self.before, f"forward/{number}")
         for layer in self.layers:
             values = layer.forward(self.step, number, values)
         if self.after is not None:
@@ -70,7 +84,7 @@ class Iteration:
         if self.after is None:
             gradients = self._ends.pop(number)
         else:
-            gradients = handoff.receive(self.mesh, self.after, f"backward/{number}", self.settings.device)
+            gradients = self._receive(self.after, f"backward/{number}")
         made = {}
         for layer in reversed(self.layers):
             gradients, made[layer.number] = layer.backward(self.step, number, gradients)

@@ -16,7 +16,7 @@ import socket
 import struct
 import threading
 import time
-from typing import Any
+from typing import Any, Callable
 
 import torch
 
@@ -83,6 +83,8 @@ class Mesh:
         self.joining = False
         # Ranks that have said that the training is over.
         self.finished: set[int] = set()
+        # What the training says of itself, as a line of JSON.
+        self.status: Callable[[], bytes] = lambda: b"{}\n"
         # Ranks that are lost, and why; and those of them that may live and be cut off.
         self.lost: dict[int, str] = {}
         self.silent: set[int] = set()
@@ -257,7 +259,8 @@ class Mesh:
         """Tells the leader which ranks this one has lost. What changes later interrupts again."""
         with self._ready:
             self._changed = leader in self.lost
-            lost, silent, generation = sorted(self.lost), sorted(self.silent), max(self.generation, self._seen)
+            lost, silent = sorted(self.lost.items()), sorted(self.silent)
+            generation = max(self.generation, self._seen)
         self._put(leader, {"kind": "lost", "ranks": lost, "silent": silent, "generation": generation})
 
     def finish(self) -> None:
@@ -357,11 +360,11 @@ class Mesh:
                 self._changed = self._changed or header["generation"] >= self.generation
                 self._seen = max(self._seen, header["generation"])
                 self._ready.notify_all()
-            for other in header["ranks"]:
+            for other, why in header["ranks"]:
                 if other != self.rank and other not in self.lost:
                     if other in header["silent"]:
                         self.silent.add(other)
-                    self.lose(other, f"rank {rank} has lost it", evict=True)
+                    self.lose(other, why, evict=True)
             return
         with self._ready:
             if kind == "message":

@@ -30,6 +30,8 @@ class Report:
     result: float | None = None
     # It was asked to end.
     leaving: bool = False
+    # Where it is: host, pid and the like.
+    place: dict[str, Any] = field(default_factory=dict)
     # The generation in which its plan began, and the plan's hash.
     plan: tuple[int, str] | None = None
     # Before the first plan: what must be the same on all ranks.

@@ -83,13 +83,20 @@ class Meeting:
                 connection, _ = listener.accept()
             except OSError:
                 return
-            try:
-                self._answer(connection)
-            except (TrainingError, OSError, ValueError, TypeError):
-                connection.close()
+            # Each in its own thread: one that is silent keeps no other waiting.
+            threading.Thread(target=self._answer, args=(connection,), daemon=True, name="answer").start()
 
     def _answer(self, connection: socket.socket) -> None:
-        said = mesh.greeted(connection)
+        try:
+            self._answer_to(mesh.greeted(connection), connection)
+        except (TrainingError, OSError, ValueError, TypeError, KeyError):
+            connection.close()
+
+    def _answer_to(self, said: dict[str, Any], connection: socket.socket) -> None:
+        if said.get("status"):
+            connection.sendall(self.mesh.status())
+            connection.close()
+            return
         if said.get("join"):
             with self._lock:
                 known = {

@@ -11,7 +11,7 @@ import time
 import models
 import phos.pipeline as pp
 import torch
-from phos.pipeline import checkpoint, evaluation, exchange, iteration, member, transfer
+from phos.pipeline import checkpoint, commit, evaluation, exchange, iteration, member, transfer, whole
 
 # The places where a rank can be told to die, and the function that begins there.
 PLACES = {
@@ -19,8 +19,8 @@ PLACES = {
     "transfer": (transfer, "receive"),
     "ready": (member.Member, "_barrier"), "forward": (iteration.Iteration, "_forward"),
     "backward": (iteration.Iteration, "_backward"), "exchange": (exchange.Exchange, "run"),
-    "assemble": (exchange.Exchange, "_assemble"), "sums": (member.Member, "_committed"),
-    "apply": (member.Member, "_apply"), "save": (member.Member, "_save"), "write": (checkpoint.Checkpoints, "write_rest"),
+    "assemble": (exchange.Exchange, "_assemble"), "sums": (commit, "agree"),
+    "apply": (member.Member, "_apply"), "save": (whole, "save"), "write": (checkpoint.Checkpoints, "write_rest"),
     "evaluate": (evaluation.Evaluation, "_microbatch"),
 }
 

@@ -1,0 +1,68 @@
+package progress
+
+import (
+	"errors"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+// Loss is what the loss of one rank would do.
+type Loss struct {
+	Rank int `json:"rank"`
+	// Bytes of layers would be copied, and an iteration would take as long.
+	Bytes       int64 `json:"bytes"`
+	IterationNS int64 `json:"iteration_ns"`
+	// Faults is how many more ranks could be lost at once after that.
+	Faults int `json:"faults"`
+	// Layers would be on no rank any more.
+	Layers []int `json:"layers,omitempty"`
+	// Problem says why the training could not go on; empty if it could.
+	Problem string `json:"problem,omitempty"`
+}
+
+// mostRanks bounds for how many ranks the losses are worked out.
+const mostRanks = 256
+
+// ErrManyRanks means that there are too many ranks to work out what the loss of each would do.
+var ErrManyRanks = errors.New("there are too many ranks to say what the loss of each would do: pos_cli plan fail says it of some")
+
+// Next returns what the loss of each rank would do, as phos.pipeline would go on.
+func (s *Status) Next() ([]Loss, error) {
+	nodes := s.Plan.Nodes()
+	if len(nodes) > mostRanks {
+		return nil, ErrManyRanks
+	}
+	all := make([]Loss, 0, len(nodes))
+	for _, node := range nodes {
+		all = append(all, s.without(node))
+	}
+	return all, nil
+}
+
+// without returns what the loss of one rank would do. Where too few are left for as many copies as
+// are wanted, there are fewer.
+func (s *Status) without(node cluster.NodeID) Loss {
+	loss := Loss{Rank: s.Nodes[node]}
+	var last error
+	for faults := min(s.Faults, pipeline.MaxNodes-1); faults >= 0; faults-- {
+		plan := *s.Plan
+		plan.Spec.Faults = faults
+		r, err := replan.Recover(&plan, replan.Change{Dead: []cluster.NodeID{node}})
+		if err != nil {
+			last = err
+			continue
+		}
+		loss.Bytes, loss.IterationNS, loss.Faults = r.Bytes, r.Plan.IterationTime(), faults
+		for _, each := range r.Lost {
+			loss.Layers = append(loss.Layers, each.Layer)
+		}
+		return loss
+	}
+	loss.Problem = "there would be no plan"
+	if last != nil {
+		loss.Problem = last.Error()
+	}
+	return loss
+}

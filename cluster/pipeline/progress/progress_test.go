@@ -1,0 +1,87 @@
+package progress_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/progress"
+	"github.com/phos-gpu/phos/cluster/pipeline/progress/progresstest"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+func read(t *testing.T, text []byte) *progress.Status {
+	t.Helper()
+	s, err := progress.Read(text)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// TestCopies: each layer has as many copies as there are pipelines, on ranks whose stages have it.
+func TestCopies(t *testing.T) {
+	s := read(t, progresstest.Status(t, "n", 24))
+	next := 0
+	for _, each := range s.Copies() {
+		if each.First != next || len(each.Ranks) != len(s.Plan.Pipelines) {
+			t.Errorf("layers %d to %d are on %v, of %d pipelines", each.First, each.Last, each.Ranks, len(s.Plan.Pipelines))
+		}
+		next = each.Last + 1
+		for _, rank := range each.Ranks {
+			node := cluster.NodeID(slices.Index(s.Nodes, rank))
+			at, ok := s.Plan.Find(node)
+			if !ok || !slices.ContainsFunc(s.Plan.Template(s.Plan.Pipelines[at].Template).Stages, func(stage pipeline.Stage) bool {
+				return s.Plan.Pipelines[at].Nodes[stage.Node] == node && stage.From <= each.First && each.Last < stage.To
+			}) {
+				t.Errorf("rank %d has no stage with layers %d to %d", rank, each.First, each.Last)
+			}
+		}
+	}
+	if next != s.Plan.Profile.Len() {
+		t.Errorf("%d layers of %d are there", next, s.Plan.Profile.Len())
+	}
+}
+
+// TestNext: the loss of a rank costs as many faults as ranks are missing for all copies, and none
+// whose layers another rank has ends the training.
+func TestNext(t *testing.T) {
+	s := read(t, progresstest.Status(t, "n", 24))
+	losses, err := s.Next()
+	if err != nil || len(losses) != 6 {
+		t.Fatal(len(losses), err)
+	}
+	for _, each := range losses {
+		if each.Problem != "" || len(each.Layers) != 0 || each.IterationNS < s.Plan.IterationTime() {
+			t.Errorf("got %+v, and now an iteration takes %d ns", each, s.Plan.IterationTime())
+		}
+	}
+	one := read(t, progresstest.Status(t, "n", 24))
+	one.Plan.Pipelines = one.Plan.Pipelines[:1] // as after losses: no other pipeline has its layers
+	losses, err = one.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range losses {
+		inPipeline := slices.Contains(one.Plan.Pipelines[0].Nodes, cluster.NodeID(slices.Index(one.Nodes, each.Rank)))
+		if inPipeline != (len(each.Layers) > 0 || each.Problem != "") {
+			t.Errorf("the last pipeline loses rank %d (%v): %+v", each.Rank, inPipeline, each)
+		}
+	}
+}
+
+// TestRefused: what no training says is refused, and named.
+func TestRefused(t *testing.T) {
+	for text, want := range map[string]string{
+		"":                          "not understood",
+		`{"step": "one"}`:           "not understood",
+		`{"plan": {"spec": {}}}`:    "the plan of the training",
+		`{"events": [{"lost": 3}]}`: "not understood",
+		strings.Replace(string(progresstest.Status(t, "", 8)), `"nodes":[0,1,3,4,5,6]`, `"nodes":[]`, 1): "which rank is node",
+	} {
+		if _, err := progress.Read([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%.60q gives %v, want %q", text, err, want)
+		}
+	}
+}

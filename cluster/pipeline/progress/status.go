@@ -1,0 +1,153 @@
+package progress
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/internal/words"
+	"github.com/phos-gpu/phos/scheduler/cluster"
+)
+
+// MaxBytes is the most that a training may say of itself.
+const MaxBytes = 3 << 20
+
+// Status is how a training is.
+type Status struct {
+	Run string `json:"run"`
+	// Rank is the one that has answered.
+	Rank int `json:"rank"`
+	// Step is the number of steps that were made, of Steps.
+	Step  int `json:"step"`
+	Steps int `json:"steps"`
+	// Loss and Norm are nil before the first step, and if they are no finite numbers.
+	Loss *float64 `json:"loss"`
+	Norm *float64 `json:"norm"`
+	// Seconds is the median time of the last steps; 0: it is not known.
+	Seconds float64 `json:"seconds"`
+	// Faults is how many ranks the training wants to be able to lose at once.
+	Faults int     `json:"faults"`
+	Ranks  []Rank  `json:"ranks"`
+	Events []Event `json:"events"`
+	// Nodes has the rank of each of the plan's nodes.
+	Nodes []int           `json:"nodes"`
+	Raw   json.RawMessage `json:"plan"`
+
+	Plan *pipeline.Plan `json:"-"`
+}
+
+// Rank is a rank of a training.
+type Rank struct {
+	Rank int    `json:"rank"`
+	Host string `json:"host"`
+	PID  int    `json:"pid"`
+	// Replica is its job and number in a launch; empty outside of one.
+	Replica string `json:"replica"`
+	// Computing is for how many seconds it computed in the last step.
+	Computing float64 `json:"computing"`
+}
+
+// Event is a change of the ranks.
+type Event struct {
+	At      float64 `json:"at"` // Unix time
+	Step    int     `json:"step"`
+	Seconds float64 `json:"seconds"`
+	// Bytes of layers were copied, and Microbatches of the step were to compute.
+	Bytes        int64   `json:"bytes"`
+	Microbatches int     `json:"microbatches"`
+	Joined       []int   `json:"joined"`
+	Left         []int   `json:"left"`
+	Lost         []Lost  `json:"lost"`
+	IterationMS  float64 `json:"iteration_ms"`
+}
+
+// Time returns when the event was.
+func (e *Event) Time() time.Time { return time.UnixMilli(int64(e.At * 1000)) }
+
+// Text says which ranks came and went. It may have any characters.
+func (e *Event) Text() string {
+	var parts []string
+	for _, each := range e.Lost {
+		parts = append(parts, fmt.Sprintf("rank %d was lost (%s)", each.Rank, words.Clip(each.Why)))
+	}
+	if len(e.Left) > 0 {
+		parts = append(parts, "left: "+words.Numbers(e.Left))
+	}
+	if len(e.Joined) > 0 {
+		parts = append(parts, "joined: "+words.Numbers(e.Joined))
+	}
+	return strings.Join(parts, "; ")
+}
+
+// Lost is a rank that was lost, and why.
+type Lost struct {
+	Rank int
+	Why  string
+}
+
+// UnmarshalJSON implements json.Unmarshaler: [rank, why].
+func (l *Lost) UnmarshalJSON(text []byte) error {
+	return json.Unmarshal(text, &[]any{&l.Rank, &l.Why})
+}
+
+// MarshalJSON implements json.Marshaler.
+func (l Lost) MarshalJSON() ([]byte, error) { return json.Marshal([]any{l.Rank, l.Why}) }
+
+// Read reads what a training says.
+func Read(text []byte) (*Status, error) {
+	s := &Status{}
+	if err := json.Unmarshal(text, s); err != nil {
+		return nil, fmt.Errorf("what the training says of itself is not understood: %w", err)
+	}
+	if s.Raw == nil {
+		return s, nil // it has no plan yet
+	}
+	var err error
+	if s.Plan, err = pipeline.DecodePlan(s.Raw); err != nil {
+		return nil, fmt.Errorf("the plan of the training: %w", err)
+	}
+	if len(s.Plan.Pipelines) == 0 {
+		return nil, errors.New("the plan of the training has no pipeline")
+	}
+	for _, node := range s.Plan.Nodes() {
+		if int(node) >= len(s.Nodes) {
+			return nil, fmt.Errorf("the training does not say which rank is node %d of its plan", node)
+		}
+	}
+	return s, nil
+}
+
+// Of returns the rank of a node of the plan.
+func (s *Status) Of(node cluster.NodeID) Rank {
+	number := s.Nodes[node]
+	for _, each := range s.Ranks {
+		if each.Rank == number {
+			return each
+		}
+	}
+	return Rank{Rank: number}
+}
+
+// Find returns a rank.
+func (s *Status) Find(rank int) (Rank, error) {
+	for _, each := range s.Ranks {
+		if each.Rank == rank {
+			return each, nil
+		}
+	}
+	return Rank{}, fmt.Errorf("the training has no rank %d", rank)
+}
+
+// Slowest returns the number of the pipeline that takes longest.
+func (s *Status) Slowest() (slowest int) {
+	var longest int64
+	for i, each := range s.Plan.Pipelines {
+		if time := s.Plan.Template(each.Template).Line().At(each.Microbatches); time > longest {
+			slowest, longest = i, time
+		}
+	}
+	return slowest
+}
