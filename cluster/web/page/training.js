@@ -65,7 +65,9 @@ function headline(t) {
 export function training(path) {
   const said = h("p", { class: "sub" }), list = h("ul", { class: "pipelines" }), changes = h("ol", { class: "events" });
   const chart = s("svg", { class: "passes", role: "img", width: "100%", preserveAspectRatio: "none", "aria-label": "One iteration of the slowest pipeline" });
-  const node = h("section", { "aria-label": "Training", hidden: true }, h("h2", {}, "Training"), said, list, chart, changes);
+  const caption = h("p", { class: "sub" });
+  const node = h("section", { class: "training", "aria-label": "Training", hidden: true }, h("h2", {}, "Training"), said, list,
+    chart, caption, changes);
   const rows = new Rows(list, ([number]) => String(number), pipelineRow);
   let next = 0, closed = false;
 
@@ -80,6 +82,7 @@ export function training(path) {
     text(said, headline(found));
     rows.show(found.pipelines.map((pipeline, number) => [number, pipeline]));
     passes(chart, found);
+    text(caption, found.passes.length ? `One iteration of pipeline ${found.slowest} by the plan: a row for each stage, forward passes blue, backward passes orange` : "");
     changes.replaceChildren(...found.events.map(change));
   }
 
