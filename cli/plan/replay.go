@@ -22,6 +22,7 @@ type replayFlags struct {
 	ready, pause      time.Duration
 	samples           int64
 	costs             replay.Costs
+	pipelineNodes     int
 	bandwidth         bytesValue
 }
 
@@ -45,6 +46,8 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 	)
 	r.settings.flags(flags)
 	r.batchFlag(flags)
+	flags.IntVar(&r.pipelineNodes, "pipeline-nodes", 0,
+		"what other pipelines have computed of a step counts; a pipeline has `N` nodes (with --throughput)")
 	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is detected (with --profile)")
 	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` per second of a node's link, such as 25GB (with --profile)")
 	flags.DurationVar(
@@ -100,6 +103,7 @@ type measuredView struct {
 	LostSteps        int     `json:"lost_steps"`
 	Useful           seconds `json:"useful_s"`
 	Lost             seconds `json:"lost_s"`
+	Paused           seconds `json:"paused_s"`
 	Idle             seconds `json:"idle_s"`
 	Unfinished       seconds `json:"unfinished_s"`
 	First            seconds `json:"first_step_s"`
@@ -124,7 +128,7 @@ func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if err != nil {
 		return err
 	}
-	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.pause, SamplesPerStep: r.samples}
+	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.pause, SamplesPerStep: r.samples, PipelineNodes: r.pipelineNodes}
 	report, err := run.Replay()
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.trace, err)
@@ -132,13 +136,18 @@ func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if r.json {
 		return printJSON(to, measuredView{
 			report.SamplesPerSecond, report.Steps, report.LostSteps, seconds(report.Useful), seconds(report.Lost),
-			seconds(report.Idle), seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End),
+			seconds(report.Paused), seconds(report.Idle), seconds(report.Unfinished), seconds(report.First), seconds(report.Last), seconds(report.End),
 		})
 	}
 	fmt.Fprintf(to.Out, "%.2f samples/s\n", report.SamplesPerSecond)
+	lost := share{humanize.Count(report.LostSteps, "step", "steps") + " lost to changes of nodes", report.Lost}
+	if r.pipelineNodes > 0 {
+		lost.what = "work of pipelines that lost a node"
+	}
 	return r.printTimes(to, report.End-report.First, []share{
 		{humanize.Count(report.Steps, "step", "steps"), report.Useful},
-		{humanize.Count(report.LostSteps, "step", "steps") + " lost to changes of nodes", report.Lost},
+		lost,
+		{"pauses after failures", report.Paused},
 		{"idle, with too few nodes", report.Idle},
 		{"the step that the end cut off", report.Unfinished},
 	})

@@ -139,6 +139,10 @@ floor(1000 · samples / throughput(n)) ms. A change of nodes starts a re-plan, w
 (another change restarts it). Steps that end before the re-plan does count; the current one is then
 lost. The run stops at the trace's last event.
 
+With --pipeline-nodes N a failure stops the step at once, and after --pause it goes on: only what
+the lost node's pipeline of N nodes had computed of it is computed again, as phos.pipeline does. New
+nodes are used after the next failure.
+
 By planning, where each change is answered by a new plan at the given costs:
 
     pos_cli plan replay --profile model.json --nodes 16 --gpu-memory 80GiB --faults 2 \

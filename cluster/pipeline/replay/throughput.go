@@ -65,15 +65,19 @@ type Run struct {
 	Ready          time.Duration // until the nodes are ready
 	Pause          time.Duration // for a start, and for each re-plan
 	SamplesPerStep int64
+	// PipelineNodes is how many nodes a pipeline has. If it is not 0, a failure stops all pipelines at
+	// once, and what the others have computed of the step counts after the re-plan. If it is 0, the
+	// step goes on until the re-plan, and is lost then.
+	PipelineNodes int
 }
 
-// Report is the result of a run. Useful, Lost and Unfinished are from the first step's start to the
-// trace's end.
+// Report is the result of a run. Useful, Lost, Paused, Idle and Unfinished are from the start of the
+// first step to the trace's end.
 type Report struct {
-	Steps, LostSteps               int
-	First, Last, End               time.Duration // the first step's start, the last one's end, the trace's end
-	Useful, Lost, Idle, Unfinished time.Duration
-	SamplesPerSecond               float64
+	Steps, LostSteps                       int
+	First, Last, End                       time.Duration // the first step's start, the last one's and the trace's end
+	Useful, Lost, Paused, Idle, Unfinished time.Duration
+	SamplesPerSecond                       float64
 }
 
 // never is later than any time.
@@ -89,8 +93,16 @@ type runState struct {
 	present int
 	began   time.Duration // start of the current step
 	ends    time.Duration
-	report  Report
+	// kept is the part of the current step, in billionths, that was computed before a failure, and
+	// took the time that it took.
+	kept   int64
+	took   time.Duration
+	paused bool
+	report Report
 }
+
+// whole is a step in the unit of kept.
+const whole = int64(1_000_000_000)
 
 // Replay runs a trace.
 func (r *Run) Replay() (*Report, error) {
@@ -111,6 +123,9 @@ func (r *Run) Replay() (*Report, error) {
 			s.finish(e.At)
 			break
 		}
+		if r.PipelineNodes > 0 && !e.Up {
+			s.interrupt(e.At)
+		}
 		if s.present += change(e); !s.measured() {
 			return nil, &pipeline.InputError{
 				Where: fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
@@ -120,7 +135,9 @@ func (r *Run) Replay() (*Report, error) {
 				), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts()),
 			}
 		}
-		replanned = e.At + r.Pause
+		if r.PipelineNodes == 0 || !e.Up || s.ends == never && !s.paused {
+			replanned = e.At + r.Pause
+		} // else new nodes wait: they are used after the next failure
 	}
 	return &s.report, nil
 }
@@ -128,6 +145,9 @@ func (r *Run) Replay() (*Report, error) {
 func (r *Run) check() error {
 	if r.SamplesPerStep < 1 || r.SamplesPerStep > 1<<30 {
 		return &pipeline.InputError{Where: "samples per step", Problem: fmt.Sprint(r.SamplesPerStep), Want: "1 to 2^30"}
+	}
+	if r.PipelineNodes < 0 {
+		return &pipeline.InputError{Where: "nodes of a pipeline", Problem: fmt.Sprint(r.PipelineNodes), Want: "0 or more"}
 	}
 	if r.Pause < 0 || r.Ready < 0 || r.Pause > maxTime || r.Ready > maxTime {
 		return &pipeline.InputError{
@@ -174,17 +194,62 @@ func (t Throughput) counts() (counts []int) {
 	return counts
 }
 
-// begin starts a step.
+// begin starts a step, or the rest of one.
 func (s *runState) begin(at time.Duration) {
-	s.began, s.ends = at, never
+	s.began, s.ends, s.paused = at, never, false
 	if samples := s.Throughput[s.nodes]; samples > 0 && s.stepOf(samples) < never-at {
-		s.ends = at + s.stepOf(samples)
+		s.ends = at + part(s.stepOf(samples), whole-s.kept)
 	}
+}
+
+// part returns a part of a time, in billionths.
+func part(of time.Duration, billionths int64) time.Duration {
+	return time.Duration(float64(of) * float64(billionths) / float64(whole))
+}
+
+// interrupt stops the current step at a failure. What the pipeline of the lost node has computed of
+// it is lost.
+func (s *runState) interrupt(at time.Duration) {
+	if at <= s.report.First {
+		return
+	}
+	if !s.paused && s.ends != never {
+		s.kept += int64(float64(whole-s.kept) * float64(at-s.began) / float64(max(s.ends-s.began, 1)))
+		s.report.Useful += at - s.began
+		s.took += at - s.began
+		s.began = at
+	}
+	lost := whole * int64(min(s.PipelineNodes, s.nodes)) / int64(max(s.nodes, 1))
+	wasted := part(s.took, lost)
+	s.kept -= int64(float64(s.kept) * float64(lost) / float64(whole))
+	s.took -= wasted
+	s.report.Useful -= wasted
+	s.report.Lost += wasted
+	s.account(at)
+	s.began, s.ends, s.paused = at, never, true
+}
+
+// account counts a time in which no step was made.
+func (s *runState) account(at time.Duration) {
+	if s.paused {
+		s.report.Paused += at - s.began
+		return
+	}
+	s.report.Idle += at - s.began
 }
 
 // until counts the steps that end before a time; each is followed by the next.
 func (s *runState) until(at time.Duration) {
 	if s.ends == never || s.ends >= at {
+		return
+	}
+	if s.kept > 0 { // the rest of a step
+		s.report.Steps++
+		s.report.Useful += s.ends - s.began
+		s.report.Last = s.ends
+		s.kept, s.took = 0, 0
+		s.begin(s.ends)
+		s.until(at)
 		return
 	}
 	step := s.ends - s.began
@@ -198,7 +263,11 @@ func (s *runState) until(at time.Duration) {
 // replan discards the current step and begins one with the present nodes. Before the first step
 // there is nothing to lose.
 func (s *runState) replan(at time.Duration) {
-	if at > s.report.First {
+	switch {
+	case at <= s.report.First:
+	case s.paused:
+		s.account(at)
+	default:
 		s.abandonStep(at)
 	}
 	s.nodes = s.present
@@ -209,11 +278,13 @@ func (s *runState) replan(at time.Duration) {
 // idle.
 func (s *runState) abandonStep(at time.Duration) {
 	if s.ends == never {
-		s.report.Idle += at - s.began
+		s.account(at)
 		return
 	}
 	s.report.LostSteps++
-	s.report.Lost += at - s.began
+	s.report.Lost += at - s.began + s.took
+	s.report.Useful -= s.took
+	s.kept, s.took = 0, 0
 }
 
 // finish accounts for the step that the trace's end cuts off.

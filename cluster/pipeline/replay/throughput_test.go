@@ -2,6 +2,7 @@ package replay
 
 import (
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -186,4 +187,60 @@ func TestMadeTraces(t *testing.T) {
 	if want := 64 * 1000 / 6.5; float64(down) < 0.9*want || float64(down) > 1.1*want {
 		t.Errorf("%d nodes went down, want about %.0f", down, want)
 	}
+}
+
+// TestKept compares runs that keep what living pipelines have computed with the definition, second
+// by second: a step is computed at the present rate, and a failure takes its pipeline's part away.
+func TestKept(t *testing.T) {
+	r := rand.New(rand.NewPCG(3, 4))
+	for range 200 {
+		run := &Run{
+			Throughput: Throughput{}, Ready: 5 * time.Second, Pause: time.Duration(1+r.IntN(9)) * time.Second, SamplesPerStep: 100,
+			PipelineNodes: 1 + r.IntN(4),
+		}
+		const most = 12
+		for nodes := 1; nodes <= most; nodes++ {
+			run.Throughput[nodes] = 1_000_000 + r.Int64N(3_000_000)
+		}
+		at := 0
+		for range most - 2 {
+			at += 1 + r.IntN(300)
+			run.Trace = append(run.Trace, Event{At: time.Duration(at) * time.Second})
+		}
+		report, err := run.Replay()
+		if err != nil {
+			t.Fatal(err)
+		}
+		sum := report.Useful + report.Lost + report.Paused + report.Idle + report.Unfinished
+		if first := max(0, report.End-report.First); (sum - first).Abs() > time.Millisecond {
+			t.Fatalf("%v is accounted for of %v: %+v", sum, first, report)
+		}
+		// Less, where a failure comes at the end of a step, which a tick may miss.
+		if want := bySeconds(run); want < float64(report.Steps)-0.5 || want > float64(report.Steps)+1.02 {
+			t.Fatalf("%d steps, want %.2f: %+v", report.Steps, want, run)
+		}
+	}
+}
+
+// bySeconds returns how many steps a run makes, with the part of the last one, in steps of 10 ms.
+func bySeconds(r *Run) (done float64) {
+	const tick = 0.01
+	nodes, next, busy := r.Throughput.Largest(), 0, (r.Ready + r.Pause).Seconds()
+	first := busy
+	end := r.Trace[len(r.Trace)-1].At.Seconds()
+	for now := 0.0; now < end; now += tick {
+		for next < len(r.Trace)-1 && r.Trace[next].At.Seconds() <= now {
+			if now > first {
+				whole := math.Floor(done)
+				done -= (done - whole) * min(1, float64(r.PipelineNodes)/float64(nodes))
+			}
+			busy = max(busy, now+r.Pause.Seconds())
+			nodes--
+			next++
+		}
+		if now >= busy {
+			done += tick * float64(r.Throughput[nodes]) / 1e6 / float64(r.SamplesPerStep)
+		}
+	}
+	return done
 }
