@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -63,6 +64,45 @@ func TestPipelineLost(t *testing.T) {
 	tr.kill(0)
 	tr.kill(1)
 	tr.same(0, 1)
+}
+
+// TestRepeatsTheLost: what is computed again is only what a pipeline has computed that has lost a
+// rank. Others finish what they have begun.
+func TestRepeatsTheLost(t *testing.T) {
+	for _, place := range []string{"forward:9", "backward:8", "backward:10"} {
+		t.Run(place, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			passes := func(number int) string { return filepath.Join(dir, fmt.Sprint(number)) }
+			own := options{0: {"die=" + place}}
+			for number := range 4 {
+				own[number] = append(own[number], "passes="+passes(number))
+			}
+			// Ranks 0 and 1 are a pipeline, and 2 and 3.
+			start(t, "tied", 5, 4, inPipelines("tied", "faults=1"), own).same(0)
+			lost := strings.Fields(strings.ReplaceAll(strings.TrimSpace(read(t, passes(1))), " ", "/"))
+			others := strings.Fields(strings.ReplaceAll(strings.TrimSpace(read(t, passes(3))), " ", "/"))
+			seen := map[string]int{}
+			for _, each := range slices.Concat(lost, others) {
+				seen[each]++
+			}
+			if len(seen) != 5*batch/microbatch {
+				t.Errorf("%d microbatches were computed", len(seen))
+			}
+			repeated := 0
+			for i, each := range others {
+				if slices.Contains(others[:i], each) {
+					t.Errorf("the pipeline that has lost no rank computes %s (step/microbatch) again", each)
+				}
+				if slices.Contains(lost, each) {
+					repeated++
+				}
+			}
+			if share := batch/microbatch/2 + 1; repeated > share {
+				t.Errorf("%d microbatches are repeated, and the lost pipeline had %d of a step", repeated, share)
+			}
+		})
+	}
 }
 
 // TestRandomLosses: ranks are killed at random moments until no other one may be.

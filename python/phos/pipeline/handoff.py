@@ -15,7 +15,7 @@ def send(mesh: Mesh, rank: int, tag: str, values: Values) -> None:
     mesh.send(rank, tag, description, content)
 
 
-def receive(mesh: Mesh, rank: int, tag: str, device: torch.device) -> Values:
-    """Waits for the values that another rank sends."""
-    description, content = mesh.receive(rank, tag)
+def receive(mesh: Mesh, rank: int, tag: str, device: torch.device, still: bool = False) -> Values:
+    """Waits for the values that another rank sends; still, though the members have changed."""
+    description, content = mesh.receive_still(rank, tag) if still else mesh.receive(rank, tag)
     return tuple(value.to(device) for value in state.unpack(description, content))

@@ -9,6 +9,7 @@ import torch
 
 from . import handoff
 from .batches import Batches
+from .errors import Interrupted
 from .layer import Layer, Values, as_values, floating
 from .mesh import Mesh
 from .plan import Pipeline
@@ -16,7 +17,11 @@ from .profile import loss_gradients, of_outputs, to_device
 from .sums import Tree
 
 
-def order(position: int, stages: int, microbatches: list[int]) -> list[tuple[str, int]]:
+# "forward" or "backward", and the number of a microbatch.
+Pass = tuple[str, int]
+
+
+def order(position: int, stages: int, microbatches: list[int]) -> list[Pass]:
     """Returns what a stage computes, one after the other: forward and backward passes.
 
     The stage begins with as many forward passes as stages follow, and keeps no more.
@@ -38,7 +43,10 @@ class Iteration:
         self.mesh, self.step, self.layers, self.batches, self.loss = mesh, step, layers, batches, loss
         self.settings = layers[0].settings
         self.position, self.stages = position, len(pipeline.stages)
+        self.pipeline = pipeline
         self.before, self.after = pipeline.neighbours(position)
+        # The members have changed, and it finishes what is in flight.
+        self._still = False
         # The last layer's outputs, and the targets, from the forward to the backward pass.
         self._ends: dict[int, Values] = {}
         # For how many seconds it has waited for other stages.
@@ -50,17 +58,48 @@ class Iteration:
         Returns how many seconds it has computed, without what it has waited for other stages.
         """
         began = time.monotonic()
-        for what, number in order(self.position, self.stages, microbatches):
-            self.mesh.check()
-            if what == "forward":
-                self._forward(number, losses)
-            else:
-                self._backward(number, sums)
+        passes = order(self.position, self.stages, microbatches)
+        for done, each in enumerate(passes):
+            try:
+                self.mesh.check()
+                self._pass(each, sums, losses)
+            except Interrupted:
+                self._finish(passes[done:], sums, losses)
+                raise
         return time.monotonic() - began - self._waited
+
+    def _pass(self, each: Pass, sums: dict[int, Tree], losses: dict[int, float]) -> None:
+        what, number = each
+        if what == "forward":
+            self._forward(number, losses)
+        else:
+            self._backward(number, sums)
+
+    def _finish(self, left: list[Pass], sums: dict[int, Tree], losses: dict[int, float]) -> None:
+        """Finishes the microbatches in flight when the members change, if this pipeline has lost no rank.
+
+        The first stage says which ones are in flight: all whose forward pass it has begun with.
+        """
+        if any(stage.rank in self.mesh.lost for stage in self.pipeline.stages):
+            return
+        self._still = True
+        try:
+            if self.before is None:
+                waiting = {number for what, number in left if what == "forward"}
+                flying = sorted({number for _, number in left} - waiting)
+            else:
+                flying, _ = self.mesh.receive_still(self.before, "flying")
+            if self.after is not None:
+                self.mesh.send(self.after, "flying", flying)
+            for each in left:
+                if each[1] in flying:
+                    self._pass(each, sums, losses)
+        except Interrupted:
+            pass  # another rank of the pipeline goes on without them: they are computed again
 
     def _receive(self, rank: int, tag: str) -> Values:
         began = time.monotonic()
-        values = handoff.receive(self.mesh, rank, tag, self.settings.device)
+        values = handoff.receive(self.mesh, rank, tag, self.settings.device, self._still)
         self._waited += time.monotonic() - began
         return values
 

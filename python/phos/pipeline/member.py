@@ -242,6 +242,7 @@ class Member:
     def _begin(self) -> tuple[int, list[int]]:
         """Begins a generation, or follows the rank that does. The lowest rank leads."""
         self._check_majority()
+        self.mesh.leave_generation()
         lowest = self.mesh.lowest()
         if lowest == self.rank and self.mesh.joining:
             raise TrainingError("the training has ended before this rank became a member")

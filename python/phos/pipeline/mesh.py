@@ -73,6 +73,8 @@ class Mesh:
         # The newest generation that another rank has begun: its number, that rank and the members.
         self._call: tuple[int, int, list[int]] | None = None
         self._evicted = ""
+        # The generations that other ranks have left: nothing of these follows from them.
+        self._past: dict[int, int] = {}
         # The newest generation that another rank has been in, and whether this one has finished.
         self._seen = 0
         self._over = False
@@ -180,6 +182,22 @@ class Mesh:
                 self._check()
                 self._ready.wait()
             return self._arrived.pop(key)
+
+    def receive_still(self, rank: int, tag: str) -> tuple[Any, torch.Tensor | None]:
+        """Waits as receive does, though the members have changed, for as long as the message may come."""
+        key = (rank, f"{self.generation}/{tag}")
+        with self._ready:
+            while key not in self._arrived:
+                if self._evicted or rank in self.lost or self._past.get(rank, -1) >= self.generation:
+                    raise Interrupted
+                self._ready.wait()
+            return self._arrived.pop(key)
+
+    def leave_generation(self) -> None:
+        """Tells all others that nothing of this generation follows from this rank."""
+        for rank in self.alive():
+            if rank != self.rank:
+                self._put(rank, {"kind": "past", "generation": self.generation})
 
     def check(self) -> None:
         """Raises Interrupted if the members have changed."""
@@ -374,6 +392,8 @@ class Mesh:
                 if self._call is None or header["generation"] > self._call[0]:
                     self._call = header["generation"], rank, header["members"]
                     self._changed = True
+            elif kind == "past":
+                self._past[rank] = header["generation"]
             elif kind == "join":
                 self._connected.add(rank)
             elif kind == "finished":
