@@ -68,6 +68,7 @@ func groups() []group {
 		{"sim", measureSim},
 		{"peers", measurePeers},
 		{"planning", measurePlanning},
+		{"training", measureTraining},
 		{"cluster", measureCluster},
 	}
 }

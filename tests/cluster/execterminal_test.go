@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"os"
+	"os/signal"
 	"strings"
 	"sync"
 	"syscall"
@@ -44,7 +45,12 @@ func sitAt(t *testing.T, rows, columns uint16, command *hosts.Command) *sitting 
 	s.Stdin, s.Stdout, s.Stderr = slave, slave, slave
 	s.SysProcAttr.Setctty = true
 	s.Env = append(s.Env, "TERM=vt100")
-	if err := s.Start(); err != nil {
+	// Under nohup, programs would ignore SIGHUP. A signal that is caught here is not ignored there.
+	caught := make(chan os.Signal, 1)
+	signal.Notify(caught, syscall.SIGHUP)
+	err = s.Start()
+	signal.Stop(caught)
+	if err != nil {
 		t.Fatal(err)
 	}
 	go func() {

@@ -22,7 +22,7 @@ func TestTraining(t *testing.T) {
 	t.Parallel() // it waits most of the time
 	python, err := harness.Tool("TRAINING_PYTHON")
 	harness.Need(t, "training", err)
-	const steps = 1500
+	const steps = 400
 	s := newSite(t, 4, 1)
 	dir := s.share("witness")
 	program := func(name string) string { return harness.Path("tests/pipeline/testdata", name) }
