@@ -89,6 +89,24 @@ func TestOtherTraining(t *testing.T) {
 	tr.sameFrom(nil, nil)
 }
 
+// TestUnequalMachines: ranks with other numbers of threads train together if the bits may differ,
+// and a rank is lost.
+func TestUnequalMachines(t *testing.T) {
+	t.Parallel()
+	all := inPipelines("conv", "faults=1", "reproducible=no")
+	tr := start(t, "conv", 4, 5, all, options{1: {"threads=2"}, 4: {"die=backward:5"}})
+	tr.await()
+	want := steps(t, trained(t, "plain", "conv", 4).steps)
+	for _, r := range tr.ranks[:4] {
+		got := steps(t, tr.lines(r.number))
+		for i, each := range want {
+			if r.err != nil || len(got) != len(want) || !near(got[i].Loss, each.Loss) || !near(got[i].Norm, each.Norm) {
+				t.Fatalf("rank %d: %v: %+v, and PyTorch's %+v", r.number, r.err, got, want)
+			}
+		}
+	}
+}
+
 // TestJoinAtOnce: ranks that come at the same time join one after the other.
 func TestJoinAtOnce(t *testing.T) {
 	t.Parallel()

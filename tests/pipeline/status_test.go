@@ -108,7 +108,7 @@ func (tr *training) killAsForeseen(before *shown) {
 	if len(last.Lost) != 1 || last.Lost[0].Rank != dead || !strings.Contains(last.Lost[0].Why, "connection ended") {
 		tr.Errorf("the last event is %+v", last)
 	}
-	foreseen := before.Losses[slices.IndexFunc(before.Losses, func(l progress.Loss) bool { return l.Rank == dead })]
+	foreseen := before.Losses[slices.IndexFunc(before.Losses, func(l progress.Loss) bool { return slices.Equal(l.Ranks, []int{dead}) })]
 	if foreseen.Bytes != last.Bytes || foreseen.Problem != "" {
 		tr.Errorf("foreseen was %+v, and copied were %d bytes", foreseen, last.Bytes)
 	}

@@ -124,15 +124,19 @@ func printLosses(to io.Writer, losses []progress.Loss) {
 	}
 	table(to, "IF LOST\tCOPIED\tA STEP THEN\tMORE MAY BE LOST\t", func(row func(string, ...any)) {
 		for _, each := range losses {
+			what := "rank " + words.Numbers(each.Ranks)
+			if each.Host != "" {
+				what = fmt.Sprintf("%s: %s", humanize.Shorten(each.Host, maxName), words.Numbers(each.Ranks))
+			}
 			if each.Problem != "" {
-				row("rank %d\t-\t-\t-\tthe training ends: %s", each.Rank, each.Problem)
+				row("%s\t-\t-\t-\tthe training ends: %s", what, each.Problem)
 				continue
 			}
 			note := ""
 			if len(each.Layers) > 0 {
 				note = "layers " + words.Numbers(each.Layers) + " would be lost: the training ends"
 			}
-			row("rank %d\t%s\t%s\t%d\t%s", each.Rank, humanize.Bytes(uint64(each.Bytes)), seconds(float64(each.IterationNS)/1e9),
+			row("%s\t%s\t%s\t%d\t%s", what, humanize.Bytes(uint64(each.Bytes)), seconds(float64(each.IterationNS)/1e9),
 				each.Faults, note)
 		}
 	})

@@ -49,7 +49,7 @@ func TestCopies(t *testing.T) {
 func TestNext(t *testing.T) {
 	s := read(t, progresstest.Status(t, "n", 24))
 	losses, err := s.Next()
-	if err != nil || len(losses) != 6 {
+	if err != nil || len(losses) != 6 { // each rank has a machine of its own
 		t.Fatal(len(losses), err)
 	}
 	for _, each := range losses {
@@ -64,10 +64,38 @@ func TestNext(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, each := range losses {
-		inPipeline := slices.Contains(one.Plan.Pipelines[0].Nodes, cluster.NodeID(slices.Index(one.Nodes, each.Rank)))
+		inPipeline := slices.Contains(one.Plan.Pipelines[0].Nodes, cluster.NodeID(slices.Index(one.Nodes, each.Ranks[0])))
 		if inPipeline != (len(each.Layers) > 0 || each.Problem != "") {
-			t.Errorf("the last pipeline loses rank %d (%v): %+v", each.Rank, inPipeline, each)
+			t.Errorf("the last pipeline loses rank %d (%v): %+v", each.Ranks[0], inPipeline, each)
 		}
+	}
+}
+
+// TestMachine: the loss of a machine is the loss of all its ranks at once.
+func TestMachine(t *testing.T) {
+	s := read(t, progresstest.Status(t, "n", 24))
+	layer, host := s.Copies()[0], ""
+	for i := range s.Ranks {
+		if slices.Contains(layer.Ranks, s.Ranks[i].Rank) { // all copies of the first layers
+			s.Ranks[i].Host = "together"
+		}
+	}
+	losses, err := s.Next()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range losses {
+		if each.Host == "" {
+			continue
+		}
+		host = each.Host
+		if !slices.Equal(slices.Sorted(slices.Values(each.Ranks)), slices.Sorted(slices.Values(layer.Ranks))) ||
+			len(each.Layers) == 0 && each.Problem == "" {
+			t.Errorf("ranks %v have all of layer %d: %+v", layer.Ranks, layer.First, each)
+		}
+	}
+	if host != "together" || len(losses) != 7 {
+		t.Errorf("got %+v", losses)
 	}
 }
 

@@ -58,6 +58,7 @@ class Task:
     clip: float | None
     faults: int
     memory: int
+    reproducible: bool
 
 
 class Member:
@@ -222,6 +223,9 @@ class Member:
         self._together = True
         seconds = time.monotonic() - began
         self.status.regrouped(self.plan, decision, seconds, sum(each.bytes for each in self._stripes))
+        if lead == self.rank:
+            machines = {rank: str(place["host"]) for rank, place in decision["places"]}
+            self._warn_of_machines({rank: machines[rank] for rank in self.mesh.members})
         if self.plan.faults < self.task.faults:
             log.warning("rank %d: with ranks %s %d more may be lost at once", self.rank, members, self.plan.faults)
         if not first:
@@ -230,6 +234,13 @@ class Member:
                 "%d microbatches are to compute",
                 self.rank, self.mesh.members, seconds, moved, len(self._missing),
             )
+
+    def _warn_of_machines(self, machines: dict[int, str]) -> None:
+        """Says which machines have all copies of some layer, though copies are wanted."""
+        assert self.plan is not None
+        if self.task.faults > 0:
+            for machine, layers in self.plan.only_on(machines).items():
+                log.warning("rank %d: all copies of the layers %s are on %s", self.rank, layers, machine)
 
     def _adopt(self) -> None:
         """Begins the next plan, for which all ranks are ready."""
@@ -306,10 +317,15 @@ class Member:
     def start(self) -> dict[str, Any]:
         """Returns what must be the same on all ranks, besides the model."""
         batches = self.task.batches
+        common = {
+            "seed": batches.seed, "samples": len(batches.data), "batch": batches.batch,
+            "microbatch": batches.microbatch, "steps": self.task.steps, "reproducible": self.task.reproducible,
+        }
+        if not self.task.reproducible:
+            return common
         return {
             "PyTorch": torch.__version__, "device": self.model.settings.device.type,
-            "threads": torch.get_num_threads(), "seed": batches.seed, "samples": len(batches.data),
-            "batch": batches.batch, "microbatch": batches.microbatch, "steps": self.task.steps,
+            "threads": torch.get_num_threads(), **common,
         }
 
     def plan_for(self, base: str, profile: str | None, members: list[int], leaving: list[int]) -> planner.Plan:

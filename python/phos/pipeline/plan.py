@@ -103,6 +103,15 @@ class Plan:
             stage.rank for pipeline in self.pipelines for stage in pipeline.stages if stage.first <= layer < stage.end
         ]
 
+    def only_on(self, machines: dict[int, str]) -> dict[str, list[int]]:
+        """Returns the layers whose copies are all on one of several machines, by machine."""
+        found: dict[str, list[int]] = {}
+        for layer in range(self.layers):
+            on = {machines[rank] for rank in self.holders(layer)}
+            if len(on) == 1 and len({*machines.values()}) > 1:
+                found.setdefault(on.pop(), []).append(layer)
+        return found
+
     def shares(self, numbers: list[int]) -> list[list[int]]:
         """Distributes microbatches over the pipelines, in the proportions of the plan."""
         shares, begin, weight = [], 0, 0

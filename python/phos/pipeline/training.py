@@ -45,6 +45,8 @@ class Training:
         device: where layers are computed; by default the GPU of LOCAL_RANK, if there is one.
         collate: makes a microbatch of samples, as in a DataLoader.
         patience: after how many seconds without a word a rank is lost.
+        reproducible: the same bits on any number of ranks, whatever is lost. It needs ranks with the
+            same PyTorch, number of threads and kind of device; without it these may differ.
         resume: a directory of checkpoints. The training goes on with the newest one, on any number
             of ranks; without one it begins.
     """
@@ -56,7 +58,7 @@ class Training:
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None, clip: float | None = None,
         precision: torch.dtype | None = None, recompute: bool = False, shuffle: bool = True, seed: int = 0,
         memory: int = 0, device: torch.device | str | None = None,
-        collate: Callable[[list[Any]], Any] | None = None, patience: float = PATIENCE,
+        collate: Callable[[list[Any]], Any] | None = None, patience: float = PATIENCE, reproducible: bool = True,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
         batches = Batches(data, microbatch, batch, seed, shuffle, collate)
@@ -64,7 +66,9 @@ class Training:
         self._model = Model(layers, settings)
         self.steps = batches.steps * epochs if steps is None else steps
         measure_only(self._model, batches, loss)
-        task = Task(batches, loss, self.steps, clip, faults, memory)
+        if reproducible:
+            _be_deterministic(settings.device)
+        task = Task(batches, loss, self.steps, clip, faults, memory, reproducible)
         self._member = Member(
             rendezvous.meet(patience), self._model, task, None if resume is None else os.fspath(resume)
         )
@@ -136,6 +140,15 @@ class Training:
         for number, module in enumerate(self._model.modules):
             prefix = f"{number}."
             module.load_state_dict({key[len(prefix):]: each for key, each in whole.items() if key.startswith(prefix)})
+
+
+def _be_deterministic(device: torch.device) -> None:
+    """Lets PyTorch compute the same bits each time; on CPUs it does by itself."""
+    if device.type != "cuda":
+        return
+    os.environ.setdefault("CUBLAS_WORKSPACE_CONFIG", ":4096:8")  # cuBLAS reads it when it starts
+    torch.use_deterministic_algorithms(True)
+    torch.backends.cudnn.benchmark = False
 
 
 def _device(device: torch.device | str | None) -> torch.device:

@@ -69,7 +69,7 @@ def main(name, steps, microbatch, batch, clip, out, *options):
         layers, loss, models.optimizer, data, microbatch=microbatch, batch=batch, faults=int(given.get("faults", 0)),
         scheduler=models.scheduler, clip=clip, shuffle=given.get("shuffle") == "yes",
         recompute=given.get("recompute") == "yes", memory=int(given.get("memory", 0)),
-        patience=float(given.get("patience", 30)), resume=given.get("resume"),
+        patience=float(given.get("patience", 30)), reproducible=given.get("reproducible") != "no", resume=given.get("resume"),
     )
     if given.get("checkpoint"):
         job.checkpoint(given["checkpoint"], every=2)
