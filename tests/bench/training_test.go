@@ -95,10 +95,9 @@ func (tr *trainer) await(ended ...int) {
 	}
 }
 
-// step returns the median seconds of a step, without the first ones.
-func (tr *trainer) step() float64 {
+// steps returns the seconds of each step, without the first ones.
+func (tr *trainer) steps() (all []float64) {
 	tr.Helper()
-	var all []float64
 	for line := range strings.Lines(tr.printed[0].String()) {
 		seconds, err := strconv.ParseFloat(strings.TrimSpace(line), 64)
 		if err != nil {
@@ -106,7 +105,7 @@ func (tr *trainer) step() float64 {
 		}
 		all = append(all, seconds)
 	}
-	return median(all[2:])
+	return all[2:]
 }
 
 // status asks the training how it is.
@@ -127,13 +126,13 @@ func (tr *trainer) status() *progress.Status {
 
 // stepsOfTraining compares a step with that of a plain pipeline of two stages, and with the plan.
 func stepsOfTraining(t *testing.T, b *bench) []row {
-	const width, blocks, tokens, steps = "192", "8", "32", "24"
+	const width, blocks, tokens, steps = "192", "8", "16", "10"
 	arguments := []string{width, blocks, tokens, steps, "4", "32", "OUT"}
 	var ours, plain, planned []float64
 	for range b.rounds {
 		tr := begin(t, 2, "plain", arguments...)
 		tr.await()
-		plain = append(plain, tr.step())
+		plain = append(plain, tr.steps()...)
 		// A rank can hold a little more than half of the model.
 		tr = begin(t, 2, "phos", append(arguments, "memory=24000000")...)
 		s := &progress.Status{}
@@ -142,7 +141,7 @@ func stepsOfTraining(t *testing.T, b *bench) []row {
 		if len(s.Plan.Pipelines) != 1 {
 			t.Fatalf("there are %d pipelines", len(s.Plan.Pipelines))
 		}
-		ours, planned = append(ours, tr.step()), append(planned, float64(s.Plan.IterationTime())/1e9)
+		ours, planned = append(ours, tr.steps()...), append(planned, float64(s.Plan.IterationTime())/1e9)
 	}
 	return []row{
 		{
@@ -180,14 +179,12 @@ func lossOfRank(t *testing.T) (rows []row, pause time.Duration) {
 	tr.await(dead, leaves)
 	left := after.Events[len(after.Events)-1]
 	passes := tr.passes()
-	first := passes.firstAfter(loss.Step, killed)
-	link := copyRate(t)
-	pause = first.Sub(killed)
-	transfer := float64(loss.Bytes) / link
+	pause = loss.Time().Sub(killed)
+	transfer := float64(loss.Bytes) / copyRate(t)
 	share := sharePipeline(before, dead)
 	rows = []row{
 		{
-			name: "from a killed rank to new work", value: pause.Seconds(), unit: "s", most: 1 + transfer,
+			name: "from a killed rank to new work", value: pause.Seconds(), unit: "s", most: math.Round(100*(1+transfer)) / 100,
 			note: fmt.Sprintf("8 ranks on this machine, %d MiB copied; a copy over loopback takes %.2f s", loss.Bytes>>20, transfer),
 		},
 		{
@@ -215,10 +212,7 @@ func sharePipeline(s *progress.Status, rank int) int {
 }
 
 // pass is a microbatch that a last stage has computed.
-type pass struct {
-	step, number int
-	at           time.Time
-}
+type pass struct{ step, number int }
 
 // passes are those of all ranks.
 type passes []pass
@@ -237,37 +231,14 @@ func (tr *trainer) passes() (all passes) {
 		}
 		for lines := bufio.NewScanner(file); lines.Scan(); {
 			var p pass
-			var at float64
-			if _, err := fmt.Sscan(lines.Text(), &p.step, &p.number, &at); err != nil {
+			if _, err := fmt.Sscan(lines.Text(), &p.step, &p.number); err != nil {
 				tr.Fatal(err)
 			}
-			p.at = time.UnixMicro(int64(at * 1e6))
 			all = append(all, p)
 		}
 		_ = file.Close()
 	}
 	return all
-}
-
-// firstAfter returns when the first microbatch of a step was computed after the longest time
-// without any, since a time.
-func (p passes) firstAfter(step int, since time.Time) time.Time {
-	var times []time.Time
-	for _, each := range p {
-		if each.step >= step && each.at.After(since) {
-			times = append(times, each.at)
-		}
-	}
-	slices.SortFunc(times, time.Time.Compare)
-	first, longest := since, time.Duration(0)
-	previous := since
-	for _, at := range times[:min(len(times), 12)] {
-		if gap := at.Sub(previous); gap > longest {
-			first, longest = at, gap
-		}
-		previous = at
-	}
-	return first
 }
 
 // repeated returns how many microbatches of a step were computed more than once.

@@ -2,7 +2,7 @@
 usage: training.py phos|plain WIDTH BLOCKS TOKENS STEPS MICROBATCH BATCH OUT [NAME=VALUE...]
 
 "plain" is a pipeline of two stages as PyTorch's users write it: gloo, one forward, one backward.
-Prints the seconds of each step. Which microbatch was computed when, is written to OUT.RANK.
+Prints the seconds of each step. Last stages write which microbatches they have computed to OUT.RANK.
 """
 
 import sys
@@ -44,7 +44,7 @@ def train_phos(layers, data, steps, microbatch, batch, out, **given):
     def counted(iteration, number, losses):
         forward(iteration, number, losses)
         if iteration.after is None:  # the last stage
-            print(iteration.step, number, time.time(), file=file, flush=True)
+            print(iteration.step, number, file=file, flush=True)
 
     Iteration._forward = counted
     job = pp.Training(
