@@ -56,11 +56,14 @@ func (p *process) finish(t *testing.T) {
 var testdata = harness.Path("tests/pipeline/testdata")
 
 // environ is the environment of each program.
-func environ(temporary string) []string {
-	return append(os.Environ(),
-		"PYTHONPATH="+harness.Path("python"), "PYTHONDONTWRITEBYTECODE=1", "PHOS_PLANNER="+filepath.Join(harness.Bin(), "pos_cli"),
-		"OMP_NUM_THREADS=1", "TMPDIR="+temporary,
-	)
+func environ(temporary string) []string { return append(os.Environ(), settings(temporary)...) }
+
+// settings are the variables that each program needs.
+func settings(temporary string) []string {
+	return []string{
+		"PYTHONPATH=" + harness.Path("python"), "PYTHONDONTWRITEBYTECODE=1", "PHOS_PLANNER=" + filepath.Join(harness.Bin(), "pos_cli"),
+		"OMP_NUM_THREADS=1", "TMPDIR=" + temporary,
+	}
 }
 
 // python returns a Python with PyTorch.

@@ -120,6 +120,39 @@ func (tr *training) killAsForeseen(before *shown) {
 	}
 }
 
+// TestDeclaredLost: the others go on without a rank that something outside has declared lost. It
+// ends, and says why.
+func TestDeclaredLost(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "conv", 150, 5, inPipelines("conv", "faults=1", "pause=0.02"), nil)
+	tr.awaitStep(1, 2)
+	// Rank 0 keeps the door.
+	for _, not := range []string{"0", "77", "-3"} {
+		if text, err := tr.view("--lose", not); err == nil {
+			t.Errorf("rank %s was declared lost: %s", not, text)
+		}
+	}
+	if text, err := tr.view("--lose", "3", "--why", "Xid 79 on its GPU"); err != nil {
+		t.Fatalf("%v: %s", err, text)
+	}
+	<-tr.ranks[3].ended
+	if said := tr.ranks[3].said(); !strings.Contains(said, "EvictedError") || !strings.Contains(said, "Xid 79 on its GPU") {
+		t.Errorf("rank 3: %v: %s", tr.ranks[3].err, said)
+	}
+	if said := tr.ranks[3].said(); tr.ranks[3].err == nil {
+		t.Errorf("rank 3 has succeeded: %s", said)
+	}
+	tr.ranks = slices.Delete(tr.ranks, 3, 4)
+	tr.await()
+	want := trained(t, "rule", "conv", 150)
+	for _, r := range tr.ranks {
+		if got := read(t, fmt.Sprintf("%s.%d.steps", r.out, r.number)); r.err != nil || got != want.steps {
+			t.Errorf("rank %d: %v, and\n%s", r.number, r.err, got)
+		}
+	}
+	tr.sameModel(want.model)
+}
+
 // TestProfile: the planner takes what plan profile measures, and a program that does not train is
 // named.
 func TestProfile(t *testing.T) {

@@ -25,6 +25,7 @@ of a step each rank computes, what the loss of each rank would do, and what has 
     phos pipeline --svg iteration.svg train # the slowest pipeline, pass by pass
     phos pipeline --json train | jq '.losses[] | select(.layers != null)'
     phos pipeline --kill 3 train            # kills rank 3, to see how the others go on
+    phos pipeline --lose 3 --why "Xid 79" 10.0.0.7:29500   # the others go on without rank 3
 
 COMPUTES is the part of the last step in which a rank has computed; otherwise it waited for others.
 Of what happened before a rank joined, that rank knows nothing; another one may answer next time.
@@ -45,9 +46,10 @@ func Verbs() []*verb.Verb {
 
 // options are the flags.
 type options struct {
-	json bool
-	svg  string
-	kill int
+	json       bool
+	svg        string
+	kill, lose int
+	why        string
 }
 
 // setup defines the flags.
@@ -56,6 +58,8 @@ func setup(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) er
 	flags.BoolVar(&o.json, "json", false, "print JSON: what the training says, and losses")
 	flags.StringVar(&o.svg, "svg", "", "`FILE` for a chart: an iteration of the slowest pipeline")
 	flags.IntVar(&o.kill, "kill", noRank, "kill the process of a `RANK`")
+	flags.IntVar(&o.lose, "lose", noRank, "let the others go on without a `RANK`, which lives: ask at another one's door")
+	flags.StringVar(&o.why, "why", "it was declared lost", "the `REASON` for --lose, which all ranks log")
 	return func(ctx context.Context, to verb.Streams, arguments []string) error {
 		if len(arguments) != 1 || arguments[0] == "" {
 			return &verb.UsageError{Text: "name one training: phos pipeline ID, or phos pipeline HOST:PORT"}
@@ -69,6 +73,9 @@ func setup(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) er
 
 // ofDoor shows the training that answers at an address.
 func (o *options) ofDoor(ctx context.Context, to verb.Streams, door string) error {
+	if o.lose != noRank {
+		return progress.Lose(ctx, door, o.lose, o.why)
+	}
 	text, err := progress.Ask(ctx, door)
 	if err != nil {
 		return err
@@ -90,6 +97,9 @@ func (o *options) ofDoor(ctx context.Context, to verb.Streams, door string) erro
 
 // ofLaunch shows the training of a launch.
 func (o *options) ofLaunch(ctx context.Context, to verb.Streams, id string) error {
+	if o.lose != noRank {
+		return &verb.UsageError{Text: "--lose takes the address of a rank's door, HOST:PORT; --kill takes a launch"}
+	}
 	client, err := reach.Connect()
 	if err != nil {
 		return err

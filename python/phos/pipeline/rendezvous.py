@@ -90,11 +90,19 @@ class Meeting:
         try:
             self._answer_to(mesh.greeted(connection), connection)
         except (TrainingError, OSError, ValueError, TypeError, KeyError):
-            connection.close()
+            connection.close()  # whatever it is, it is no rank
 
     def _answer_to(self, said: dict[str, Any], connection: socket.socket) -> None:
         if said.get("status"):
             connection.sendall(self.mesh.status())
+            connection.close()
+            return
+        if "lose" in said:
+            rank, why = int(said["lose"]), str(said.get("why", "it was declared lost"))
+            if rank == self.rank or rank not in self.mesh.alive():
+                raise TrainingError(f"rank {rank} is not another one that lives")
+            self.mesh.lose(rank, why, evict=True)
+            mesh.hello(connection, {"lost": rank})
             connection.close()
             return
         if said.get("join"):
@@ -205,7 +213,7 @@ def _connect(meeting: Meeting, rank: int, world: int, master: str, port: int) ->
     """
     # torchrun has a store of its own there already.
     own = rank == 0 and os.environ.get("TORCHELASTIC_USE_AGENT_STORE") != "True"
-    store = dist.TCPStore(master, port, world, own, timeout=_START, wait_for_workers=False)
+    store = _open_store(master, port, world, own)
     prefix = f"phos/{os.environ.get('TORCHELASTIC_RESTART_COUNT', '0')}"
     if rank == 0:
         store.set(f"{prefix}/world", str(world))
@@ -229,6 +237,14 @@ def _connect(meeting: Meeting, rank: int, world: int, master: str, port: int) ->
     del store
     _serve(meeting, listener, host, port)
     return True
+
+
+def _open_store(master: str, port: int, world: int, own: bool) -> dist.TCPStore:
+    """Opens PyTorch's store, which need not have been built with libuv."""
+    try:
+        return dist.TCPStore(master, port, world, own, timeout=_START, wait_for_workers=False, use_libuv=False)
+    except TypeError:  # an older PyTorch knows no other way
+        return dist.TCPStore(master, port, world, own, timeout=_START, wait_for_workers=False)
 
 
 def _await(meeting: Meeting, listener: socket.socket, waiting: set[int]) -> None:

@@ -102,12 +102,22 @@ def conv(samples, channels=16, blocks=5):
     return layers, list(zip(images, classes)), functional.cross_entropy
 
 
+def small(samples, width=32, blocks=4):
+    """Little enough for the software GPU."""
+    blocks = [nn.Sequential(nn.Linear(width, width), nn.GELU()) for _ in range(blocks)]
+    generator = torch.Generator().manual_seed(9)
+    points = torch.randn(samples, 8, generator=generator)
+    classes = torch.randint(5, (samples,), generator=generator)
+    return [nn.Linear(8, width), *blocks, nn.Linear(width, 5)], list(zip(points, classes)), functional.cross_entropy
+
+
 def make(name, samples):
     torch.manual_seed(11)
     torch.set_num_threads(1)
     return {
         "gpt": lambda: gpt(samples), "tied": lambda: gpt(samples, tied=True),
         "dropout": lambda: gpt(samples, dropout=0.1), "conv": lambda: conv(samples),
+        "small": lambda: small(samples),
     }[name]()
 
 
