@@ -50,8 +50,9 @@ func (g *gpus) train(ranks, dies int) string {
 	return read(g.T, out+".0.steps")
 }
 
-// TestSoftwareGPUs trains on software GPUs, one for each rank, with an unmodified PyTorch for GPUs. A
-// rank is lost; the steps have the bits of those of one GPU, and are those of a CPU but for rounding.
+// TestSoftwareGPUs trains on software GPUs, one for each rank, with an unmodified PyTorch for GPUs.
+// A rank is lost; the steps have the bits of those of one GPU, and are those of a CPU but for
+// rounding.
 func TestSoftwareGPUs(t *testing.T) {
 	python, err := harness.Tool("TORCH_PYTHON")
 	harness.Need(t, "torch", err)

@@ -58,10 +58,10 @@ class Directory:
     def steps(self) -> dict[int, tuple[str, list[int]]]:
         """Returns run and layers of each step, by step. Other machines may have other layers."""
         found = {}
-        for path in sorted(self.path.glob("step-*")):
+        for path in [self.path / name for name in _names(self.path) if name.startswith("step-")]:
             run = _run(path / _LIST)
             if run and path.name[5:].isdigit():
-                names = [each.name[6:] for each in path.glob("layer-*") if _run(each) == run]
+                names = [name[6:] for name in _names(path) if name.startswith("layer-") and _run(path / name) == run]
                 found[int(path.name[5:])] = run, sorted(int(name) for name in names if name.isdigit())
         return found
 
@@ -102,6 +102,14 @@ class Directory:
         for step in [*later, *sorted(steps.keys() - set(later))[:-keep]]:
             (self._step(step) / _LIST).unlink(missing_ok=True)
             shutil.rmtree(self._step(step), ignore_errors=True)
+
+
+def _names(path: Path) -> list[str]:
+    """Returns what is in a directory; nothing, if another rank has removed it at the same time."""
+    try:
+        return sorted(os.listdir(path))
+    except FileNotFoundError:
+        return []
 
 
 def _run(path: Path) -> str:

@@ -1,5 +1,6 @@
 """Checkpoints in directories: files of different runs are not mixed, and damage is noticed."""
 
+import concurrent.futures
 import pathlib
 import shutil
 import tempfile
@@ -40,6 +41,18 @@ class DirectoryTest(unittest.TestCase):
         self.assertEqual(self.directory.steps(), {4: ("old", [1])})
         self.directory.finish("new", 4, COMMON)
         self.assertEqual(self.directory.steps(), {4: ("new", [0])})
+
+    def test_ranks_prune_at_once(self):
+        def work(rank):
+            own = Directory(self.root, rank)
+            for step in range(300):
+                self.write("a", step, [0, 1], own)
+                own.finish("a", step, COMMON)
+                own.prune("a", step, 1)
+
+        with concurrent.futures.ThreadPoolExecutor(4) as ranks:
+            for done in [ranks.submit(work, rank) for rank in range(4)]:
+                done.result()
 
     def test_written_once(self):
         self.write("a", 4, [0])
