@@ -216,6 +216,8 @@ func (e ReplicaEnded) apply(s *State) error {
 		// Its end was ordered, or makes no difference.
 	case cause == nil:
 		r.Done = true
+	case left && s.Cutting:
+		// It is not in the cut, and waits for another place like those.
 	case left:
 		s.replace(r, "node "+r.Node+" is drained")
 	default:
@@ -310,7 +312,7 @@ func (e Saved) apply(s *State) error {
 		return err
 	}
 	for i := range s.Replicas {
-		s.Replicas[i].Live = false
+		s.Replicas[i].Live = s.Replicas[i].Live && s.Replicas[i].Leaving
 	}
 	return nil
 }
@@ -323,11 +325,12 @@ func (e Checkpointed) apply(s *State) error {
 	return s.setCut(e.Images)
 }
 
-// setCut takes the images of a cut. There must be one for each live replica.
+// setCut takes the images of a cut. There must be one for each live replica that was not asked to
+// end.
 func (s *State) setCut(images map[int]string) error {
 	cut := make(map[int]string, len(images))
 	for i := range s.Replicas {
-		if !s.Replicas[i].Live {
+		if !s.Replicas[i].Live || s.Replicas[i].Leaving {
 			continue
 		}
 		if images[i] == "" {

@@ -182,6 +182,9 @@ func (w *world) obey() {
 func (w *world) save() {
 	images := make(map[int]string)
 	for _, o := range w.state.Orders() {
+		if o.Do != Save {
+			continue
+		}
 		if w.running[o.Node][o.Replica] != o.Attempt {
 			w.event(SaveFailed{"not all run"})
 			return
@@ -460,6 +463,27 @@ func TestDrained(t *testing.T) {
 		t.Errorf("elsewhere: %v, %+v", got, s.Replicas[0])
 	}
 	must(NodeDrained{"c"})
+	must(Preempted{"node b is drained"}) // while it leaves, the others are saved
+	if got := does(); !slices.Equal(got, []Do{Stop, Save, Save}) {
+		t.Errorf("orders are %v", got)
+	}
+	ended := s
+	must(ReplicaEnded{0, 2, []Exit{{Code: 143, Stopped: true}}})
+	must(Saved{map[int]string{1: "one", 2: "two"}})
+	if s.Phase != Queued || s.Cut[1] != "one" || s.Replicas[0].Live {
+		t.Errorf("it ended, then the others were saved: %s, %v", s.Phase, s.Cut)
+	}
+	s = ended
+	must(Saved{map[int]string{1: "one", 2: "two"}})
+	if got := does(); s.Phase != Stopping || !slices.Equal(got, []Do{Stop}) {
+		t.Errorf("the others were saved first: %s, %v", s.Phase, got)
+	}
+	must(ReplicaEnded{0, 2, []Exit{{Code: 143, Stopped: true}}})
+	if s.Phase != Queued || s.Cut[2] != "two" {
+		t.Errorf("then it ended: %s, %v", s.Phase, s.Cut)
+	}
+	s = ended
+	must(SaveFailed{"the disk is full"})
 	must(ReplicaEnded{0, 2, []Exit{{}}}) // it had completed before it was asked
 	if !s.Replicas[0].Done {
 		t.Error("it starts again after it has completed")

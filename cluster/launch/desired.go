@@ -42,7 +42,7 @@ func (s State) Orders() (orders []Order) {
 			Assignment: Assignment{Replica: i, Node: r.Node, GPUs: r.GPUs, Port: r.Port},
 			Attempt:    r.Attempt, Generation: s.Generation, Do: do, Image: r.Image,
 		}
-		if r.Leaving && do == Run {
+		if r.Leaving {
 			order.Do = Stop
 		}
 		orders = append(orders, order)
