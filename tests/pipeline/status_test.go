@@ -3,6 +3,7 @@ package pipeline
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"math"
 	"net"
@@ -11,6 +12,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -21,9 +23,15 @@ import (
 // view runs phos pipeline on a training.
 func (tr *training) view(flags ...string) (string, error) {
 	tr.Helper()
+	return tr.viewAt("127.0.0.1:"+tr.port, flags...)
+}
+
+// viewAt runs phos pipeline at a door.
+func (tr *training) viewAt(door string, flags ...string) (string, error) {
+	tr.Helper()
 	ctx, cancel := context.WithTimeout(tr.Context(), harness.Patience)
 	defer cancel()
-	arguments := append(append([]string{"pipeline"}, flags...), "127.0.0.1:"+tr.port)
+	arguments := append(append([]string{"pipeline"}, flags...), door)
 	said, err := exec.CommandContext(ctx, filepath.Join(harness.Bin(), "pos_cli"), arguments...).CombinedOutput()
 	return string(said), err
 }
@@ -126,13 +134,13 @@ func TestDeclaredLost(t *testing.T) {
 	t.Parallel()
 	tr := start(t, "conv", 150, 5, inPipelines("conv", "faults=1", "pause=0.02"), nil)
 	tr.awaitStep(1, 2)
-	// Rank 0 keeps the door.
-	for _, not := range []string{"0", "77", "-3"} {
-		if text, err := tr.view("--lose", not); err == nil {
+	const hears = 1
+	for _, not := range []string{"1", "77", "-3"} { // itself, and what there is not
+		if text, err := tr.viewAt(tr.address(hears), "--lose", not); err == nil {
 			t.Errorf("rank %s was declared lost: %s", not, text)
 		}
 	}
-	if text, err := tr.view("--lose", "3", "--why", "Xid 79 on its GPU"); err != nil {
+	if text, err := tr.viewAt(tr.address(hears), "--lose", "3", "--why", "Xid 79 on its GPU"); err != nil {
 		t.Fatalf("%v: %s", err, text)
 	}
 	<-tr.ranks[3].ended
@@ -151,6 +159,56 @@ func TestDeclaredLost(t *testing.T) {
 		}
 	}
 	tr.sameModel(want.model)
+}
+
+// TestDeclaredLostWhileItHangs: only a rank that is no first stage hears of a verdict, and the rank
+// that it is about stands still, so that nothing else tells the others. They go on all the same.
+func TestDeclaredLostWhileItHangs(t *testing.T) {
+	t.Parallel()
+	tr := start(t, "tied", 40, 4, inPipelines("tied", "faults=1", "patience=600"), nil)
+	tr.awaitStep(3, 2)
+	// Ranks 0 and 1 are a pipeline, and 2 and 3.
+	const hangs, hears = 1, 3
+	signal(t, syscall.SIGSTOP, tr.ranks[hangs])
+	if err := progress.Lose(t.Context(), tr.address(hears), hangs, "it hangs"); err != nil {
+		t.Fatal(err)
+	}
+	harness.Eventually(t, "the others have made all steps", func() bool {
+		return !slices.ContainsFunc(tr.ranks, func(r *rank) bool {
+			return r.number != hangs && strings.Count(tr.lines(r.number), "\n") < tr.steps
+		})
+	})
+	tr.kill(hangs)
+	tr.same(hangs)
+}
+
+// address returns where a rank listens, as one that joins is told.
+func (tr *training) address(rank int) string {
+	tr.Helper()
+	conn, err := net.Dial("tcp", "127.0.0.1:"+tr.port)
+	if err != nil {
+		tr.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.Write([]byte("{\"join\": true}\n")); err != nil {
+		tr.Fatal(err)
+	}
+	var known struct{ Addresses [][2]json.RawMessage }
+	if err := json.NewDecoder(conn).Decode(&known); err != nil {
+		tr.Fatal(err)
+	}
+	for _, each := range known.Addresses {
+		var number, port int
+		var host string
+		if err := errors.Join(json.Unmarshal(each[0], &number), json.Unmarshal(each[1], &[]any{&host, &port})); err != nil {
+			tr.Fatal(err)
+		}
+		if number == rank {
+			return net.JoinHostPort(host, fmt.Sprint(port))
+		}
+	}
+	tr.Fatalf("rank %d listens nowhere", rank)
+	return ""
 }
 
 // TestProfile: the planner takes what plan profile measures, and a program that does not train is

@@ -82,6 +82,7 @@ class Iteration:
         """
         if any(stage.rank in self.mesh.lost for stage in self.pipeline.stages):
             return
+        self.mesh.stop_all()  # the first stage may wait for this one, and know of no loss
         self._still = True
         try:
             if self.before is None:

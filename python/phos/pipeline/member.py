@@ -318,14 +318,14 @@ class Member:
         """Returns what must be the same on all ranks, besides the model."""
         batches = self.task.batches
         common = {
-            "seed": batches.seed, "samples": len(batches.data), "batch": batches.batch,
-            "microbatch": batches.microbatch, "steps": self.task.steps, "reproducible": self.task.reproducible,
+            "reproducible": self.task.reproducible, "seed": batches.seed, "samples": len(batches.data),
+            "batch": batches.batch, "microbatch": batches.microbatch, "steps": self.task.steps,
         }
         if not self.task.reproducible:
             return common
         return {
-            "PyTorch": torch.__version__, "device": self.model.settings.device.type,
-            "threads": torch.get_num_threads(), **common,
+            **common, "PyTorch": torch.__version__, "device": self.model.settings.device.type,
+            "threads": torch.get_num_threads(),
         }
 
     def plan_for(self, base: str, profile: str | None, members: list[int], leaving: list[int]) -> planner.Plan:

@@ -29,6 +29,8 @@ _LENGTHS = struct.Struct("!IQ")
 _MOST_META = 64 << 20
 _MOST_HELLO = 256 << 10
 _CHUNK = 1 << 20
+# How long another side may take to say what it is.
+_GREETING = 10.0
 # How often a rank says that it lives, and after how long without a word it is lost.
 _BEAT = 1.0
 PATIENCE = 15.0
@@ -281,6 +283,14 @@ class Mesh:
             generation = max(self.generation, self._seen)
         self._put(leader, {"kind": "lost", "ranks": lost, "silent": silent, "generation": generation})
 
+    def stop_all(self) -> None:
+        """Tells all others which ranks this one has lost, so that none waits for this one in vain."""
+        with self._ready:
+            lost, silent = sorted(self.lost.items()), sorted(self.silent)
+        for rank in self.alive():
+            if rank != self.rank:
+                self._put(rank, {"kind": "lost", "ranks": lost, "silent": silent, "generation": self.generation})
+
     def finish(self) -> None:
         """Tells all others that the training is over."""
         self._over = True
@@ -439,9 +449,10 @@ def hello(connection: socket.socket, said: dict[str, Any]) -> None:
 
 def greeted(connection: socket.socket) -> dict[str, Any]:
     """Returns what the other side says before the messages begin."""
-    connection.settimeout(10)
+    end = time.monotonic() + _GREETING
     line = bytearray()
     while not line.endswith(b"\n"):
+        connection.settimeout(max(0.01, end - time.monotonic()))
         more = connection.recv(1)
         if not more or len(line) > _MOST_HELLO:
             raise TrainingError("a stranger has connected")

@@ -115,7 +115,7 @@ def check_start(starts: dict[int, dict[str, Any]]) -> None:
     first = min(starts)
     for rank, start in starts.items():
         for what, value in start.items():
-            other = starts[first][what]
+            other = starts[first].get(what)
             if value == other:
                 continue
             if what == "layers" and len(value) == len(other):

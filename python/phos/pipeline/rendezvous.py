@@ -33,6 +33,8 @@ JOIN = "PHOS_PIPELINE_JOIN"
 _FIRST_JOINED, _DRAWN = 1 << 10, 64
 # How often a rank looks whether the master's port is free on its machine.
 _LOOK = 2.0
+# How many may ask at once.
+_ANSWERS = 64
 # How long a door may be shut when the rank that has kept it is lost.
 _HANDOFF = 10.0
 
@@ -48,6 +50,8 @@ class Meeting:
         self.token = ""
         self.addresses: dict[int, Address] = {}
         self._lock = threading.Lock()
+        # How many are answered at once.
+        self._answers = threading.BoundedSemaphore(_ANSWERS)
 
     def listen(self, host: str, port: int, backlog: int) -> socket.socket:
         """Opens a listener whose address the others get."""
@@ -84,13 +88,18 @@ class Meeting:
             except OSError:
                 return
             # Each in its own thread: one that is silent keeps no other waiting.
-            threading.Thread(target=self._answer, args=(connection,), daemon=True, name="answer").start()
+            if self._answers.acquire(timeout=_HANDOFF):
+                threading.Thread(target=self._answer, args=(connection,), daemon=True, name="answer").start()
+            else:
+                connection.close()
 
     def _answer(self, connection: socket.socket) -> None:
         try:
             self._answer_to(mesh.greeted(connection), connection)
-        except (TrainingError, OSError, ValueError, TypeError, KeyError):
-            connection.close()  # whatever it is, it is no rank
+        except Exception:  # whatever it says, it is no rank
+            connection.close()
+        finally:
+            self._answers.release()
 
     def _answer_to(self, said: dict[str, Any], connection: socket.socket) -> None:
         if said.get("status"):

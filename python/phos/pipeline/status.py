@@ -25,8 +25,8 @@ log = logging.getLogger("phos.pipeline")
 
 # How many events are remembered, and of how many steps the length.
 _EVENTS, _STEPS = 100, 20
-# How often the leader tells the cluster of a launch how the training is.
-_TELL = 2.0
+# How often the leader tells the cluster how the training is, if that has changed and if not.
+_TELL, _TELL_AGAIN = 2.0, 10.0
 
 
 def place() -> dict[str, Any]:
@@ -116,14 +116,15 @@ class Status:
             threading.Thread(target=self._tell, args=(mesh,), daemon=True, name="tell").start()
 
     def _tell(self, mesh: Mesh) -> None:
-        said = b""
+        said, told = b"", 0.0
         while True:
             time.sleep(_TELL)
             now = self.line()
-            if self._plan is None or mesh.leader != mesh.rank or now == said:
+            fresh = now == said and time.monotonic() - told < _TELL_AGAIN
+            if self._plan is None or mesh.leader != mesh.rank or fresh:
                 continue
             try:
                 inside.tell_training(now)
-                said = now
+                said, told = now, time.monotonic()
             except PhosError as why:
                 log.debug("rank %d: the cluster does not hear how the training is: %s", mesh.rank, why)
