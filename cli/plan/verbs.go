@@ -141,7 +141,7 @@ lost. The run stops at the trace's last event.
 
 With --pipeline-nodes N a failure stops the step at once, and after --pause it goes on: only what
 the lost node's pipeline of N nodes had computed of it is computed again, as phos.pipeline does. New
-nodes are used after the next failure.
+nodes are used after the next failure, as without it; phos.pipeline would use them earlier.
 
 By planning, where each change is answered by a new plan at the given costs:
 

@@ -80,6 +80,9 @@ func (a *Agent) sendTraining(q *api.TrainingQuestion, to *batch) error {
 	if status == nil {
 		return nil
 	}
+	if q.GetAgeOnly() {
+		status = nil
+	}
 	return to.send(&api.AnswerPart{
 		Question: to.number, Training: &api.TrainingStatus{Status: status, AgeMs: age.Milliseconds()},
 	})

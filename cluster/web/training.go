@@ -12,6 +12,9 @@ import (
 // which may have made it up.
 const maxPasses = 4000
 
+// maxShown is how many ranks are listed.
+const maxShown = 500
+
 // training is how a launch trains with phos.pipeline.
 type training struct {
 	Step      int            `json:"step"`
@@ -24,6 +27,7 @@ type training struct {
 	Said      int64          `json:"age_ms"`
 	Pipelines []pipelineView `json:"pipelines"`
 	Spare     []rankView     `json:"spare"`
+	More      int            `json:"more"`   // ranks that are not listed
 	Passes    []passView     `json:"passes"` // of the slowest pipeline
 	Slowest   int            `json:"slowest"`
 	Events    []changeView   `json:"events"` // the newest first
@@ -86,7 +90,12 @@ func trainingOf(s *progress.Status, age int64) training {
 		Faults: s.Plan.Spec.Faults, Wanted: s.Faults, Said: age, Passes: passesOf(s), Slowest: s.Slowest(),
 		Pipelines: []pipelineView{}, Spare: []rankView{}, Events: []changeView{},
 	}
+	shown := 0
 	for _, each := range s.Plan.Pipelines {
+		if shown += len(each.Nodes); shown > maxShown {
+			t.More += len(each.Nodes)
+			continue
+		}
 		view := pipelineView{Microbatches: each.Microbatches}
 		for _, stage := range s.Plan.Template(each.Template).Stages {
 			rank := rankOf(s, s.Of(each.Nodes[stage.Node]))
@@ -96,6 +105,10 @@ func trainingOf(s *progress.Status, age int64) training {
 		t.Pipelines = append(t.Pipelines, view)
 	}
 	for _, node := range s.Plan.Spare {
+		if shown++; shown > maxShown {
+			t.More++
+			continue
+		}
 		t.Spare = append(t.Spare, rankOf(s, s.Of(node)))
 	}
 	for i := len(s.Events) - 1; i >= 0; i-- {

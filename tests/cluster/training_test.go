@@ -112,9 +112,11 @@ func (s *site) killRankOf(id string) {
 	victim := s.awaitRanks(id, 4).Ranks[1]
 	s.hosts[0].RunCLI("pipeline", "--kill", fmt.Sprint(victim.Rank), id)
 	harness.Eventually(s.T, "the loss is shown", func() bool {
-		events := s.awaitRanks(id, 3).Events
-		last := events[len(events)-1]
-		return len(last.Lost) == 1 && last.Lost[0].Rank == victim.Rank
+		said, err := s.hosts[0].CLI(s.Context(), "pipeline", "--json", id).Output()
+		var shown shownTraining
+		return err == nil && json.Unmarshal(said, &shown) == nil && slices.ContainsFunc(shown.Events, func(e progress.Event) bool {
+			return len(e.Lost) == 1 && e.Lost[0].Rank == victim.Rank // its replacement may have joined already
+		})
 	})
 	if said := s.hosts[0].RunCLI("pipeline", id); !strings.Contains(said, "IF LOST") || !strings.Contains(said, "main.") {
 		s.Errorf("phos pipeline says\n%s", said)

@@ -14,8 +14,11 @@ import (
 	"github.com/phos-gpu/phos/internal/words"
 )
 
-// maxName is how much of a name a row has.
-const maxName = 24
+// maxName is how much of a name a row has, and maxPasses how many passes are drawn.
+const (
+	maxName   = 24
+	maxPasses = 100_000
+)
 
 // printAll prints a training as tables.
 func printAll(to io.Writer, s *progress.Status, losses []progress.Loss) error {
@@ -156,6 +159,9 @@ func printEvents(to io.Writer, events []progress.Event) {
 // writeChart draws an iteration of the slowest pipeline.
 func writeChart(path string, s *progress.Status) error {
 	slowest := s.Plan.Pipelines[s.Slowest()]
+	if stages := len(s.Plan.Template(slowest.Template).Stages); slowest.Microbatches > maxPasses/2/stages {
+		return fmt.Errorf("%s: %d microbatches on %d stages are too many to draw", path, slowest.Microbatches, stages)
+	}
 	var chart bytes.Buffer
 	if err := draw.Iteration(&chart, s.Plan.Profile, s.Plan.Template(slowest.Template), slowest.Microbatches); err != nil {
 		return err

@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"strings"
+	"syscall"
 	"time"
 
 	"github.com/phos-gpu/phos/cli/cluster/launches"
@@ -142,15 +143,22 @@ func (l *launched) kill(ctx context.Context, to verb.Streams, rank int) error {
 	if err != nil {
 		return err
 	}
+	if found.PID <= 1 {
+		return fmt.Errorf("rank %d says that it is process %d, which is not killed", rank, found.PID)
+	}
 	start := &api.ExecStart{
 		What:    fmt.Sprintf("%s/%s.0", l.id, found.Replica),
 		Command: [][]byte{[]byte("kill"), []byte("-KILL"), []byte(fmt.Sprint(found.PID))},
 	}
 	// The command may be killed with what it has killed.
+	const killed = 128 + int(syscall.SIGKILL)
 	var failed *launches.ExecError
-	if err := launches.Execute(ctx, l.client, to, start, false); err != nil && !errors.As(err, &failed) {
-		return err
-	} else if failed != nil && failed.Text != "" {
+	err = launches.Execute(ctx, l.client, to, start, false)
+	if errors.As(err, &failed) && failed.Code != killed && failed.Text == "" {
+		return fmt.Errorf("rank %d was not killed: kill has failed on process %d of %s", rank, found.PID,
+			humanize.Printable(found.Host))
+	}
+	if err != nil && (failed == nil || failed.Code != killed) {
 		return err
 	}
 	fmt.Fprintf(to.Err, "phos: rank %d of %s was killed, process %d on %s\n", rank, humanize.Printable(l.id), found.PID,

@@ -51,31 +51,42 @@ func nodesOf(l *record.Launch) (nodes []string) {
 	return nodes
 }
 
-// askTrainings asks nodes, for a limited time, and returns the newest that a training has said.
+// askTrainings asks nodes how old their news of a training are, for a limited time, and then one
+// that has the newest what these are.
 func askTrainings(ctx context.Context, leader *control.Leader, id string, nodes []string) *api.TrainingReply {
 	ctx, cancel := context.WithTimeout(ctx, usageTime)
 	defer cancel()
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	reply := &api.TrainingReply{}
+	ask := func(node string, ageOnly bool, take func(*api.TrainingStatus)) {
+		question := &api.Ask{Training: &api.TrainingQuestion{Launch: id, AgeOnly: ageOnly}}
+		err := askNode(ctx, leader, node, question, func(part *api.AnswerPart) {
+			mu.Lock()
+			defer mu.Unlock()
+			if said := part.GetTraining(); said != nil {
+				take(said)
+			}
+		})
+		if err != nil {
+			mu.Lock()
+			defer mu.Unlock()
+			reply.Notices = append(reply.Notices, fmt.Sprintf("node %s: %s", node, nodeProblem(err, "what it knows of the training")))
+		}
+	}
 	for _, node := range nodes {
 		all.Go(func() {
-			err := askNode(ctx, leader, node, &api.Ask{Training: &api.TrainingQuestion{Launch: id}}, func(part *api.AnswerPart) {
-				mu.Lock()
-				defer mu.Unlock()
-				said := part.GetTraining()
-				if said != nil && (reply.GetStatus() == nil || said.GetAgeMs() < reply.GetAgeMs()) {
-					reply.Status, reply.AgeMs, reply.Node = said.GetStatus(), said.GetAgeMs(), node
+			ask(node, true, func(said *api.TrainingStatus) {
+				if reply.GetNode() == "" || said.GetAgeMs() < reply.GetAgeMs() {
+					reply.AgeMs, reply.Node = said.GetAgeMs(), node
 				}
 			})
-			if err != nil {
-				mu.Lock()
-				defer mu.Unlock()
-				reply.Notices = append(reply.Notices, fmt.Sprintf("node %s: %s", node, nodeProblem(err, "what it knows of the training")))
-			}
 		})
 	}
 	all.Wait()
+	if reply.GetNode() != "" {
+		ask(reply.GetNode(), false, func(said *api.TrainingStatus) { reply.Status, reply.AgeMs = said.GetStatus(), said.GetAgeMs() })
+	}
 	slices.Sort(reply.Notices)
 	return reply
 }

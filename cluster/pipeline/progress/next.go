@@ -5,7 +5,6 @@ import (
 	"maps"
 	"slices"
 
-	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
@@ -64,7 +63,8 @@ func (s *Status) without(nodes ...cluster.NodeID) Loss {
 		loss.Ranks = append(loss.Ranks, s.Nodes[node])
 	}
 	var last error
-	for faults := min(s.Faults, pipeline.MaxNodes-1); faults >= 0; faults-- {
+	left := len(s.Plan.Nodes()) - len(nodes)
+	for faults := max(0, min(s.Faults, left/s.Plan.Smallest()-1)); faults >= 0; faults-- {
 		plan := *s.Plan
 		plan.Spec.Faults = faults
 		r, err := replan.Recover(&plan, replan.Change{Dead: nodes})

@@ -1,6 +1,7 @@
 package progress_test
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"testing"
@@ -80,6 +81,11 @@ func TestMachine(t *testing.T) {
 			s.Ranks[i].Host = "together"
 		}
 	}
+	text, err := json.Marshal(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = read(t, text)
 	losses, err := s.Next()
 	if err != nil {
 		t.Fatal(err)
@@ -107,6 +113,8 @@ func TestRefused(t *testing.T) {
 		`{"plan": {"spec": {}}}`:    "the plan of the training",
 		`{"events": [{"lost": 3}]}`: "not understood",
 		strings.Replace(string(progresstest.Status(t, "", 8)), `"nodes":[0,1,3,4,5,6]`, `"nodes":[]`, 1): "which rank is node",
+		`{"ranks": [` + strings.Repeat("{},", 5000) + `{}]}`:                                             "too much to show",
+		`{"events": [` + strings.Repeat("{},", 500) + `{}]}`:                                             "too much to show",
 	} {
 		if _, err := progress.Read([]byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%.60q gives %v, want %q", text, err, want)

@@ -12,8 +12,12 @@ import (
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
-// MaxBytes is the most that a training may say of itself.
-const MaxBytes = 3 << 20
+// MaxBytes is the most that a training may say of itself. It may have so many ranks and events.
+const (
+	MaxBytes  = 3 << 20
+	maxRanks  = 4096
+	maxEvents = 200
+)
 
 // Status is how a training is.
 type Status struct {
@@ -37,6 +41,8 @@ type Status struct {
 	Raw   json.RawMessage `json:"plan"`
 
 	Plan *pipeline.Plan `json:"-"`
+
+	byNumber map[int]Rank
 }
 
 // Rank is a rank of a training.
@@ -64,8 +70,11 @@ type Event struct {
 	IterationMS  float64 `json:"iteration_ms"`
 }
 
-// Time returns when the event was.
-func (e *Event) Time() time.Time { return time.UnixMilli(int64(e.At * 1000)) }
+// Time returns when the event was. What is no time becomes the beginning of 1970, or of 2100.
+func (e *Event) Time() time.Time {
+	const latest = 4102444800 // 2100
+	return time.UnixMilli(int64(1000 * min(max(e.At, 0), latest)))
+}
 
 // Text says which ranks came and went. It may have any characters.
 func (e *Event) Text() string {
@@ -102,6 +111,14 @@ func Read(text []byte) (*Status, error) {
 	if err := json.Unmarshal(text, s); err != nil {
 		return nil, fmt.Errorf("what the training says of itself is not understood: %w", err)
 	}
+	if len(s.Ranks) > maxRanks || len(s.Nodes) > pipeline.MaxNodes || len(s.Events) > maxEvents {
+		return nil, fmt.Errorf("the training says that it has %d ranks, %d nodes and %d events, which is too much to show",
+			len(s.Ranks), len(s.Nodes), len(s.Events))
+	}
+	s.byNumber = make(map[int]Rank, len(s.Ranks))
+	for _, each := range s.Ranks {
+		s.byNumber[each.Rank] = each
+	}
 	if s.Raw == nil {
 		return s, nil // it has no plan yet
 	}
@@ -112,7 +129,11 @@ func Read(text []byte) (*Status, error) {
 	if len(s.Plan.Pipelines) == 0 {
 		return nil, errors.New("the plan of the training has no pipeline")
 	}
-	for _, node := range s.Plan.Nodes() {
+	nodes := s.Plan.Nodes()
+	if len(nodes) > maxRanks {
+		return nil, fmt.Errorf("the plan of the training has %d nodes, of which at most %d are shown", len(nodes), maxRanks)
+	}
+	for _, node := range nodes {
 		if int(node) >= len(s.Nodes) {
 			return nil, fmt.Errorf("the training does not say which rank is node %d of its plan", node)
 		}
@@ -123,20 +144,16 @@ func Read(text []byte) (*Status, error) {
 // Of returns the rank of a node of the plan.
 func (s *Status) Of(node cluster.NodeID) Rank {
 	number := s.Nodes[node]
-	for _, each := range s.Ranks {
-		if each.Rank == number {
-			return each
-		}
+	if found, ok := s.byNumber[number]; ok {
+		return found
 	}
 	return Rank{Rank: number}
 }
 
 // Find returns a rank.
 func (s *Status) Find(rank int) (Rank, error) {
-	for _, each := range s.Ranks {
-		if each.Rank == rank {
-			return each, nil
-		}
+	if found, ok := s.byNumber[rank]; ok {
+		return found, nil
 	}
 	return Rank{}, fmt.Errorf("the training has no rank %d", rank)
 }

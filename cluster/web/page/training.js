@@ -14,8 +14,8 @@ const took = (seconds) => (seconds >= 60 ? span(seconds * 1000) : seconds >= 1 ?
 
 // passes draws an iteration: a row for each stage, forward and backward passes over time.
 function passes(svg, t) {
-  const stages = t.pipelines[t.slowest].stages.length;
-  const end = Math.max(1, ...t.passes.map((pass) => pass.to));
+  const stages = t.passes.reduce((most, pass) => Math.max(most, pass.stage + 1), 0);
+  const end = t.passes.reduce((most, pass) => Math.max(most, pass.to), 1);
   attribute(svg, "viewBox", `0 0 ${width} ${stages * rowHeight}`);
   attribute(svg, "height", stages * rowHeight);
   svg.replaceChildren(...t.passes.map((pass) =>
@@ -57,6 +57,7 @@ function headline(t) {
   if (t.seconds) parts.push(`${span((t.steps - t.step) * t.seconds * 1000)} left`);
   parts.push(`${t.faults} of the ranks may be lost at once${t.wanted_faults > t.faults ? `, ${t.wanted_faults} are wanted` : ""}`);
   if (t.spare.length) parts.push(`spare: ${t.spare.map((rank) => `rank ${rank.rank}`).join(", ")}`);
+  if (t.more) parts.push(`${count(t.more, "rank")} not shown`);
   if (t.age_ms > 20_000) parts.push(`said ${ago(now() - t.age_ms)}`);
   return parts.join(" · ");
 }
