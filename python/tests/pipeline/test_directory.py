@@ -4,6 +4,7 @@ import concurrent.futures
 import pathlib
 import shutil
 import tempfile
+import threading
 import unittest
 
 import torch
@@ -43,10 +44,13 @@ class DirectoryTest(unittest.TestCase):
         self.assertEqual(self.directory.steps(), {4: ("new", [0])})
 
     def test_ranks_prune_at_once(self):
+        written = threading.Barrier(4, timeout=60)
+
         def work(rank):
             own = Directory(self.root, rank)
             for step in range(300):
                 self.write("a", step, [0, 1], own)
+                written.wait()
                 own.finish("a", step, COMMON)
                 own.prune("a", step, 1)
 
