@@ -50,7 +50,7 @@ func begin(t *testing.T, ranks int, how string, arguments ...string) *trainer {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tr := &trainer{T: t, how: how, port: portOf(t), out: filepath.Join(t.TempDir(), "passes")}
+	tr := &trainer{T: t, how: how, port: harness.FreePort(t), out: filepath.Join(t.TempDir(), "passes")}
 	at := slices.Index(arguments, "OUT")
 	arguments = slices.Clone(arguments)
 	arguments[at] = tr.out
@@ -69,20 +69,6 @@ func begin(t *testing.T, ranks int, how string, arguments ...string) *trainer {
 		tr.ranks, tr.printed, tr.finished = append(tr.ranks, c), append(tr.printed, said), append(tr.finished, finished)
 	}
 	return tr
-}
-
-func portOf(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // await waits for the ranks that were not ended on purpose.

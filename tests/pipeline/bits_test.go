@@ -114,7 +114,7 @@ func TestByHand(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	commands = strings.ReplaceAll(strings.ReplaceAll(commands, "python3", python(t)), "29500", freePort(t))
+	commands = strings.ReplaceAll(strings.ReplaceAll(commands, "python3", python(t)), "29500", harness.FreePort(t))
 	c := exec.CommandContext(t.Context(), "/bin/sh", "-ec", commands+"\nwait")
 	c.Dir, c.Env = dir, environ(t.TempDir())
 	said, err := c.CombinedOutput()

@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -88,7 +87,7 @@ type options map[int][]string
 // start starts the ranks of a training, with options that all have and others.
 func start(t *testing.T, model string, steps, ranks int, all []string, own options) *training {
 	t.Helper()
-	tr := &training{T: t, dir: t.TempDir(), model: model, port: freePort(t), steps: steps, all: all}
+	tr := &training{T: t, dir: t.TempDir(), model: model, port: harness.FreePort(t), steps: steps, all: all}
 	for number := range ranks {
 		tr.begin("out", own[number], "MASTER_ADDR=127.0.0.1", "MASTER_PORT="+tr.port,
 			fmt.Sprintf("RANK=%d", number), fmt.Sprintf("WORLD_SIZE=%d", ranks))
@@ -145,20 +144,6 @@ func (tr *training) stop() {
 			tr.Logf("rank %d: %v\n%s", r.number, r.err, r.said())
 		}
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }
 
 // killed reports whether a rank was killed.

@@ -21,7 +21,7 @@ type gpus struct {
 // train trains on some ranks, of which one dies (-1: none), and returns the steps of rank 0.
 func (g *gpus) train(ranks, dies int) string {
 	g.Helper()
-	out, port := filepath.Join(g.TempDir(), "out"), freePort(g.T)
+	out, port := filepath.Join(g.TempDir(), "out"), harness.FreePort(g.T)
 	var all []*harness.Program
 	for number := range ranks {
 		arguments := append([]string{filepath.Join(testdata, "train.py")}, append(numbers("small", 4), out)...)
