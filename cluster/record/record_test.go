@@ -2,6 +2,7 @@ package record
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"reflect"
 	"slices"
@@ -103,7 +104,9 @@ func TestQuotas(t *testing.T) {
 // are read.
 func TestFormat(t *testing.T) {
 	l, n, c := someLaunch(t), someNode(), &Cluster{ID: "c1", Created: at}
-	golden.Check(t, "testdata/launch.v2.json", withImages(t).Encode())
+	leaving := withImages(t)
+	leaving.State.Replicas[0].Leaving = true
+	golden.Check(t, "testdata/launch.v3.json", leaving.Encode())
 	golden.Check(t, "testdata/node.v1.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
 	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
@@ -124,12 +127,14 @@ func TestFormat(t *testing.T) {
 	if got, err := DecodeLaunch(l.Encode()); err != nil || !reflect.DeepEqual(&got, l) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	old, err := os.ReadFile("testdata/launch.v1.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if got, err := DecodeLaunch(old); err != nil || !reflect.DeepEqual(&got, l) {
-		t.Errorf("of version 1: got %+v, %v", got, err)
+	for version, want := range map[int]*Launch{1: l, 2: withImages(t), 3: leaving} {
+		text, err := os.ReadFile(fmt.Sprintf("testdata/launch.v%d.json", version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := DecodeLaunch(text); err != nil || !reflect.DeepEqual(&got, want) {
+			t.Errorf("of version %d: got %+v, %v", version, got, err)
+		}
 	}
 	if got, err := DecodeNode(n.Encode()); err != nil || !reflect.DeepEqual(&got, n) {
 		t.Errorf("got %+v, %v", got, err)
