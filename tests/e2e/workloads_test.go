@@ -101,9 +101,10 @@ func TestTinygrad(t *testing.T) {
 	python, err := harness.Tool("TINYGRAD_PYTHON")
 	harness.Need(t, "tinygrad", err)
 	daemon := harness.Start(t)
-	for _, name := range []string{"convnet", "transformer"} {
-		t.Run(name, func(t *testing.T) {
-			tinygrad(t, daemon, python, harness.Workload("tinygrad", name+".py")).OK()
+	trainings, step := []string{"convnet", "transformer"}, rounds.Of(2, 1)
+	for i := rounds.First(step); i < len(trainings); i += step {
+		t.Run(trainings[i], func(t *testing.T) {
+			tinygrad(t, daemon, python, harness.Workload("tinygrad", trainings[i]+".py")).OK()
 		})
 	}
 	t.Run("operators", func(t *testing.T) {
