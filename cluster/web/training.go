@@ -122,11 +122,7 @@ func trainingOf(s *progress.Status, age int64) training {
 
 // rankOf converts a rank.
 func rankOf(s *progress.Status, r progress.Rank) rankView {
-	view := rankView{Rank: r.Rank, Host: plain(r.Host), Replica: plain(r.Replica)}
-	if s.Seconds > 0 {
-		view.Share = max(0, min(1, r.Computing/s.Seconds))
-	}
-	return view
+	return rankView{Rank: r.Rank, Host: plain(r.Host), Replica: plain(r.Replica), Share: s.Share(r)}
 }
 
 // passesOf returns the passes of an iteration of the slowest pipeline; none if there are too many.

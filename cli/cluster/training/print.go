@@ -104,11 +104,12 @@ func place(r progress.Rank) string {
 
 // computes says in which part of the last step a rank computed.
 func computes(s *progress.Status, r progress.Rank) string {
-	if s.Seconds <= 0 || r.Computing <= 0 {
+	share := s.Share(r)
+	if share == 0 {
 		return "-"
 	}
 	const percent = 100
-	return fmt.Sprintf("%.0f%%", min(percent, percent*r.Computing/s.Seconds))
+	return fmt.Sprintf("%.0f%%", percent*share)
 }
 
 // printCopies prints which ranks have each layer.

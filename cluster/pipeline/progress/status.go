@@ -150,6 +150,14 @@ func (s *Status) Of(node cluster.NodeID) Rank {
 	return Rank{Rank: number}
 }
 
+// Share returns in which part of the last step a rank computed, from 0 to 1; 0: it is not known.
+func (s *Status) Share(r Rank) float64 {
+	if s.Seconds <= 0 {
+		return 0
+	}
+	return max(0, min(1, r.Computing/s.Seconds))
+}
+
 // Find returns a rank.
 func (s *Status) Find(rank int) (Rank, error) {
 	if found, ok := s.byNumber[rank]; ok {

@@ -124,9 +124,7 @@ class Mesh:
 
     def join(self) -> None:
         """Tells all others that this rank is connected to all, and may become a member."""
-        for rank in self.alive():
-            if rank != self.rank:
-                self._put(rank, {"kind": "join"})
+        self._put_all({"kind": "join"})
 
     def lowest(self) -> int:
         """Returns the rank that leads next: the lowest that lives and is a member, or may be."""
@@ -197,9 +195,7 @@ class Mesh:
 
     def leave_generation(self) -> None:
         """Tells all others that nothing of this generation follows from this rank."""
-        for rank in self.alive():
-            if rank != self.rank:
-                self._put(rank, {"kind": "past", "generation": self.generation})
+        self._put_all({"kind": "past", "generation": self.generation})
 
     def check(self) -> None:
         """Raises Interrupted if the members have changed."""
@@ -279,24 +275,24 @@ class Mesh:
         """Tells the leader which ranks this one has lost. What changes later interrupts again."""
         with self._ready:
             self._changed = leader in self.lost
-            lost, silent = sorted(self.lost.items()), sorted(self.silent)
-            generation = max(self.generation, self._seen)
-        self._put(leader, {"kind": "lost", "ranks": lost, "silent": silent, "generation": generation})
+            news = self._losses(max(self.generation, self._seen))
+        self._put(leader, news)
 
     def stop_all(self) -> None:
         """Tells all others which ranks this one has lost, so that none waits for this one in vain."""
         with self._ready:
-            lost, silent = sorted(self.lost.items()), sorted(self.silent)
-        for rank in self.alive():
-            if rank != self.rank:
-                self._put(rank, {"kind": "lost", "ranks": lost, "silent": silent, "generation": self.generation})
+            news = self._losses(self.generation)
+        self._put_all(news)
+
+    def _losses(self, generation: int) -> dict[str, Any]:
+        return {
+            "kind": "lost", "ranks": sorted(self.lost.items()), "silent": sorted(self.silent), "generation": generation,
+        }
 
     def finish(self) -> None:
         """Tells all others that the training is over."""
         self._over = True
-        for rank in self.alive():
-            if rank != self.rank:
-                self._put(rank, {"kind": "finished"})
+        self._put_all({"kind": "finished"})
 
     def lose(self, rank: int, why: str, evict: bool = False, known: bool = False) -> None:
         """Ends the connection to another rank. Interrupts what waits, unless its loss is known already.
@@ -325,6 +321,12 @@ class Mesh:
             while not set(self.members) <= {self.rank} | self.finished | self.lost.keys():
                 self._check()
                 self._ready.wait()
+
+    def _put_all(self, header: dict[str, Any]) -> None:
+        """Sends a header to all others that live."""
+        for rank in self.alive():
+            if rank != self.rank:
+                self._put(rank, header)
 
     def _put(self, rank: int, header: dict[str, Any], body: torch.Tensor | None = None) -> None:
         if rank == self.rank:
