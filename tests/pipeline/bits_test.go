@@ -23,6 +23,12 @@ func inPipelines(model string, more ...string) []string {
 	return append([]string{"memory=" + memories[model]}, more...)
 }
 
+// inThesePipelines are the same, with a plan that does not depend on what layers cost here today: a
+// test says which ranks do what.
+func inThesePipelines(model string, more ...string) []string {
+	return inPipelines(model, append(more, "costs=even")...)
+}
+
 // TestSameBits: a training on any number of ranks has the same losses, norms and weights as one
 // process that follows the rule of docs/training.md.
 func TestSameBits(t *testing.T) {
@@ -116,7 +122,7 @@ func TestByHand(t *testing.T) {
 	}
 	commands = strings.ReplaceAll(strings.ReplaceAll(commands, "python3", python(t)), "29500", harness.FreePort(t))
 	c := exec.CommandContext(t.Context(), "/bin/sh", "-ec", commands+"\nwait")
-	c.Dir, c.Env = dir, environ(t.TempDir())
+	c.Dir, c.Env = dir, append(environ(t.TempDir()), "PYTHONUNBUFFERED=") // each prints all lines at once
 	said, err := c.CombinedOutput()
 	// Both print at once.
 	printed := map[string]int{}

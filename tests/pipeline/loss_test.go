@@ -32,7 +32,7 @@ func TestDiesAt(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, rank %d", place, number), func(t *testing.T) {
 				t.Parallel()
 				own := options{number: {"die=" + place}}
-				start(t, "gpt", 4, 5, inPipelines("gpt", "faults=1"), own).same(number)
+				start(t, "gpt", 4, 5, inThesePipelines("gpt", "faults=1"), own).same(number)
 			})
 		}
 	}
@@ -50,7 +50,7 @@ func TestDiesInRecovery(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, rank %d", place, number), func(t *testing.T) {
 				t.Parallel()
 				own := options{4: {"die=backward:5"}, number: {"die=" + place}}
-				start(t, "conv", 4, 7, inPipelines("conv", "faults=1"), own).same(4, number)
+				start(t, "conv", 4, 7, inThesePipelines("conv", "faults=1"), own).same(4, number)
 			})
 		}
 	}
@@ -59,7 +59,7 @@ func TestDiesInRecovery(t *testing.T) {
 // TestPipelineLost: all ranks of a pipeline die at once.
 func TestPipelineLost(t *testing.T) {
 	t.Parallel()
-	tr := start(t, "tied", 6, 4, inPipelines("tied", "faults=1"), nil)
+	tr := start(t, "tied", 6, 4, inThesePipelines("tied", "faults=1"), nil)
 	tr.awaitStep(2, 2)
 	tr.kill(0)
 	tr.kill(1)
@@ -79,7 +79,7 @@ func TestRepeatsTheLost(t *testing.T) {
 				own[number] = append(own[number], "passes="+passes(number))
 			}
 			// Ranks 0 and 1 are a pipeline, and 2 and 3.
-			start(t, "tied", 5, 4, inPipelines("tied", "faults=1"), own).same(0)
+			start(t, "tied", 5, 4, inThesePipelines("tied", "faults=1"), own).same(0)
 			lost := strings.Fields(strings.ReplaceAll(strings.TrimSpace(read(t, passes(1))), " ", "/"))
 			others := strings.Fields(strings.ReplaceAll(strings.TrimSpace(read(t, passes(3))), " ", "/"))
 			seen := map[string]int{}
@@ -133,7 +133,7 @@ func TestRandomLosses(t *testing.T) {
 // TestTooFew: when no plan is left for those that live, they end, and say why.
 func TestTooFew(t *testing.T) {
 	t.Parallel()
-	tr := start(t, "conv", 200, 4, inPipelines("conv", "faults=1"), nil)
+	tr := start(t, "conv", 200, 4, inThesePipelines("conv", "faults=1"), nil)
 	tr.awaitStep(0, 2)
 	tr.kill(1)
 	tr.kill(3)

@@ -165,7 +165,7 @@ func TestDeclaredLost(t *testing.T) {
 // that it is about stands still, so that nothing else tells the others. They go on all the same.
 func TestDeclaredLostWhileItHangs(t *testing.T) {
 	t.Parallel()
-	tr := start(t, "tied", 40, 4, inPipelines("tied", "faults=1", "patience=600"), nil)
+	tr := start(t, "tied", 40, 4, inThesePipelines("tied", "faults=1", "patience=600"), nil)
 	tr.awaitStep(3, 2)
 	// Ranks 0 and 1 are a pipeline, and 2 and 3.
 	const hangs, hears = 1, 3
