@@ -20,6 +20,7 @@ type failFlags struct {
 	output
 	plan, profile      string
 	dead, join, leaves nodesValue
+	machines           machinesValue
 	faults             *int // nil: as the plan
 }
 
@@ -36,6 +37,7 @@ func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 	flags.Var(&f.dead, "dead", "`NODES` that have died, such as 2,6 or 4-7")
 	flags.Var(&f.join, "join", "`NODES` that have joined, with new numbers")
 	flags.Var(&f.leaves, "drain", "`NODES` that will leave and can still be copied from")
+	machinesFlag(flags, &f.machines, "; default: as before")
 	flags.Func("faults", "`F` simultaneous node failures to survive from now on; default: as before", f.setFaults)
 	f.flags(flags, "pipelines and nodes before and after")
 	return func(_ context.Context, to verb.Streams, _ []string) error { return f.run(to) }
@@ -56,7 +58,7 @@ func (f *failFlags) run(to verb.Streams) error {
 	if err != nil {
 		return err
 	}
-	change := replan.Change{Dead: f.dead, Leaving: f.leaves, Joined: f.join}
+	change := replan.Change{Dead: f.dead, Leaving: f.leaves, Joined: f.join, Machines: pipeline.Machines(f.machines)}
 	r, err := replan.Recover(plan, change)
 	if err != nil {
 		return err
@@ -91,8 +93,8 @@ func (f *failFlags) load() (*pipeline.Plan, error) {
 	if f.plan == "" {
 		return nil, &verb.UsageError{Text: "--plan is missing; make one with: pos_cli plan make ... --json"}
 	}
-	if len(f.dead)+len(f.join)+len(f.leaves) == 0 && f.faults == nil {
-		return nil, &verb.UsageError{Text: "no change: name nodes with --dead, --join or --drain, or other --faults"}
+	if len(f.dead)+len(f.join)+len(f.leaves) == 0 && f.faults == nil && f.machines == nil {
+		return nil, &verb.UsageError{Text: "no change: name nodes with --dead, --join or --drain, or other --faults or --machines"}
 	}
 	text, err := os.ReadFile(f.plan)
 	if err != nil {

@@ -17,6 +17,8 @@ type settings struct {
 	profile string
 	spec    pipeline.Spec
 	memory  bytesValue
+	// machines are those that nodes share, for the verbs that place pipelines.
+	machines machinesValue
 }
 
 // flags defines the flags for the model's profile, the nodes and their GPUs.
@@ -28,9 +30,15 @@ func (s *settings) flags(flags *flag.FlagSet) {
 	flags.IntVar(&s.spec.Faults, "faults", 0, "`F` simultaneous node failures to survive with a copy of every layer")
 }
 
-// batchFlag registers the flag of the batch, which not all verbs have.
-func (s *settings) batchFlag(flags *flag.FlagSet) {
+// placeFlags defines the flags of verbs that place pipelines on nodes: the batch, and machines.
+func (s *settings) placeFlags(flags *flag.FlagSet) {
 	flags.IntVar(&s.spec.Microbatches, "microbatches", 0, "`NB` microbatches per iteration, over all pipelines")
+	machinesFlag(flags, &s.machines, "; --faults then counts machines")
+}
+
+// machinesFlag defines the flag for the machines that nodes share.
+func machinesFlag(flags *flag.FlagSet, machines *machinesValue, more string) {
+	flags.Var(machines, "machines", "`NODES` that share a machine and are lost together, such as 0-3/4-7"+more)
 }
 
 // load reads the profile and completes the spec.
@@ -121,6 +129,30 @@ func (v *nodesValue) Set(text string) error {
 }
 
 func (v *nodesValue) String() string { return nodeList(*v) }
+
+// machinesValue is a list of machines, each with its nodes: 0-3/4-7.
+type machinesValue pipeline.Machines
+
+// Set parses machines. None of them has a node of another one.
+func (v *machinesValue) Set(text string) error {
+	*v = machinesValue{} // not nil, if no node shares its machine
+	for _, each := range strings.Split(text, "/") {
+		var nodes nodesValue
+		if err := nodes.Set(each); err != nil {
+			return err
+		}
+		*v = append(*v, nodes)
+	}
+	return pipeline.Machines(*v).Check()
+}
+
+func (v *machinesValue) String() string {
+	var words []string
+	for _, each := range *v {
+		words = append(words, nodeList(each))
+	}
+	return strings.Join(words, "/")
+}
 
 // nodeList returns the numbers of nodes, separated by commas.
 func nodeList(nodes []cluster.NodeID) string {

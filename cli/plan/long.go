@@ -38,5 +38,8 @@ func (s *settings) make(ctx context.Context, to verb.Streams) (*pipeline.Plan, e
 	bar := newBar(to)
 	defer bar.close()
 	plan, err := instance.Make(ctx, p, spec, bar.progress)
+	if err == nil && len(s.machines) > 0 {
+		plan, err = instance.OnMachines(ctx, plan, pipeline.Machines(s.machines))
+	}
 	return plan, interrupted(err)
 }

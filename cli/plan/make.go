@@ -12,13 +12,14 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/draw"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // makeVerb defines the flags of plan make and returns what runs it.
 func makeVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 	s, out := &settings{}, &output{}
 	s.flags(flags)
-	s.batchFlag(flags)
+	s.placeFlags(flags)
 	out.flags(flags, "the pipelines and their nodes")
 	return func(ctx context.Context, to verb.Streams, _ []string) error {
 		plan, err := s.make(ctx, to)
@@ -64,6 +65,9 @@ func printPlan(to verb.Streams, plan *pipeline.Plan) error {
 	}
 	if len(plan.Spare) > 0 {
 		fmt.Fprintf(to.Out, "spare: %s\n", nodeList(plan.Spare))
+	}
+	if layers := plan.OnTooFew(); len(plan.Machines) > 0 && len(layers) > 0 {
+		fmt.Fprintf(to.Out, "layers on fewer machines than --faults %d takes: %s\n", plan.Spec.Faults, words.Numbers(layers))
 	}
 	_, err = fmt.Fprintf(
 		to.Out,

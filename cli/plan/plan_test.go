@@ -111,3 +111,38 @@ func TestShortErrorsOfPlans(t *testing.T) {
 		}
 	}
 }
+
+// TestMachines: plans know the machines that nodes share, and say if they are too few.
+func TestMachines(t *testing.T) {
+	profile := file(t, "model.csv", model)
+	all := []string{"make", "--profile", profile, "--nodes", "4", "--microbatches", "8", "--gpu-memory", "20", "--faults", "1"}
+	// Each pipeline has two nodes, 0 and 1, and 2 and 3.
+	out, err := say(t.Context(), append(all, "--machines", "0,2/1,3", "--json")...)
+	if err != nil || !strings.Contains(strings.Join(strings.Fields(out), ""), `"machines":[[0,2],[1,3]]`) {
+		t.Errorf("%v: %s", err, out)
+	}
+	made := file(t, "plan.json", out)
+	for args, want := range map[string]string{
+		"--machines 0,1,2/3": "--faults 1 takes: ", "--machines 0-3": "an iteration", "--machines 0/1/2/3": "an iteration",
+	} {
+		if out, err = say(t.Context(), append(all, strings.Fields(args)...)...); err != nil || !strings.Contains(out, want) {
+			t.Errorf("%s: %v: %s", args, err, out)
+		}
+	}
+	if out, err = say(t.Context(), "fail", "--plan", made, "--machines", "0-2/3"); err != nil || !strings.Contains(out, "takes: ") {
+		t.Errorf("%v: %s", err, out)
+	}
+	for _, bad := range []string{"", "/", "0-1/1", "x", "0-", "1/2/", "-1"} {
+		if out, err := say(t.Context(), append(all, "--machines="+bad)...); err == nil {
+			t.Errorf("--machines %q is taken: %s", bad, out)
+		}
+	}
+	text, err := os.ReadFile(made)
+	if err != nil {
+		t.Fatal(err)
+	}
+	edited := file(t, "edited.json", strings.Replace(string(text), "[\n   0,\n   2\n  ]", "[0, 77]", 1))
+	if _, err := say(t.Context(), "fail", "--plan", edited, "--dead", "1"); err == nil || !strings.Contains(err.Error(), "machines") {
+		t.Errorf("a plan with other machines: %v", err)
+	}
+}

@@ -45,7 +45,7 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 		"`SAMPLES` of a step; default with --profile: one for each microbatch",
 	)
 	r.settings.flags(flags)
-	r.batchFlag(flags)
+	r.placeFlags(flags)
 	flags.IntVar(&r.pipelineNodes, "pipeline-nodes", 0,
 		"what other pipelines have computed of a step counts; a pipeline has `N` nodes (with --throughput)")
 	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is detected (with --profile)")
@@ -219,7 +219,7 @@ func (r *replayFlags) planned(ctx context.Context, to verb.Streams, events []rep
 	)
 	return r.printTimes(to, out.End, []share{
 		{humanize.Count(out.Steps, "iteration", "iterations"), out.Spent.Training},
-		{"iterations that a change interrupted", out.Spent.InFlight},
+		{"work of pipelines that lost a node", out.Spent.InFlight},
 		{"iterations that were repeated", out.Spent.RolledBack},
 		{"detecting deaths", out.Spent.Detecting},
 		{"planning and new groups", out.Spent.Pausing},

@@ -57,6 +57,8 @@ without a restart. It needs no phosd and no GPU.
     pos_cli plan templates --profile model.json --nodes 16 --gpu-memory 80GiB --faults 2
     pos_cli plan make --profile model.json --nodes 16 --gpu-memory 80GiB --faults 2 \
         --microbatches 512 --json > plan.json
+    pos_cli plan make --profile model.json --nodes 16 --faults 1 --microbatches 512 \
+        --machines 0-7/8-15                        # two machines with eight GPUs, one may be lost
     pos_cli plan fail --plan plan.json --dead 2,6 --json > next.json
     pos_cli plan replay --profile model.json --nodes 16 --faults 2 --microbatches 512 \
         --trace failures.csv
@@ -148,6 +150,8 @@ By planning, where each change is answered by a new plan at the given costs:
     pos_cli plan replay --profile model.json --nodes 16 --gpu-memory 80GiB --faults 2 \
         --microbatches 512 --trace spot.csv \
         --detect 1s --pause 2s --bandwidth 25GB --checkpoint 10m --restart 60s
+
+What pipelines without a loss have computed of an iteration counts, as in phos.pipeline.
 
 A trace is CSV with the columns time_s, node and event (up or down), see: pos_cli plan trace.`
 

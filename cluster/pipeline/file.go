@@ -15,6 +15,7 @@ import (
 type planFile struct {
 	Pipelines   []pipelineFile   `json:"pipelines"`
 	Spare       []cluster.NodeID `json:"spare,omitempty"`
+	Machines    Machines         `json:"machines,omitempty"`
 	Iteration   json.Number      `json:"iteration_ms"`
 	AtLeast     json.Number      `json:"at_least_ms,omitempty"`
 	Hash        Hash             `json:"hash"`
@@ -97,7 +98,7 @@ func (f *TemplateFile) template() (*Template, error) {
 // Encode returns a plan as JSON with a final newline, with the recovery if it is not nil.
 func (p *Plan) Encode(recovery *Recovery) ([]byte, error) {
 	f := planFile{
-		Recovery: recovery, Spare: p.Spare, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(),
+		Recovery: recovery, Spare: p.Spare, Machines: p.Machines, Iteration: milliseconds(p.IterationTime()), Hash: p.Hash(),
 		Spec:        specFile(p.Spec),
 		ProfileHash: p.Profile.Hash(), Profile: p.Profile.file(),
 	}
@@ -153,7 +154,7 @@ func DecodePlan(text []byte) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Plan{Spec: Spec(f.Spec), Spare: f.Spare}
+	p := &Plan{Spec: Spec(f.Spec), Spare: f.Spare, Machines: f.Machines}
 	if p.Profile, err = NewProfile(layers); err != nil {
 		return nil, err
 	}
@@ -272,6 +273,12 @@ func (p *Plan) check() error {
 		if node < 0 || i > 0 && nodes[i-1] == node {
 			return fmt.Errorf("node %d is listed twice, or negative", node)
 		}
+	}
+	if err := p.Machines.Check(); err != nil {
+		return err
+	}
+	if !slices.EqualFunc(p.Machines, p.Machines.Among(nodes), slices.Equal) {
+		return fmt.Errorf("the machines are not those of the plan's nodes")
 	}
 	return nil
 }

@@ -40,6 +40,8 @@ type Plan struct {
 	Pipelines []Pipeline
 	// Spare nodes have no layers: no number of pipelines can use them.
 	Spare []cluster.NodeID
+	// Machines that several nodes share.
+	Machines Machines
 
 	// AtLeast is a lower bound of the iteration time with these templates on as many nodes; 0 if
 	// unknown. It equals the iteration time if the plan is proven optimal. It describes the search and
@@ -91,5 +93,8 @@ func (p *Plan) Hash() Hash {
 		fmt.Fprintln(h, each)
 	}
 	fmt.Fprintln(h, p.Spare)
+	if len(p.Machines) > 0 {
+		fmt.Fprintln(h, p.Machines)
+	}
 	return Hash(fmt.Sprintf("%x", h.Sum(nil)[:16]))
 }

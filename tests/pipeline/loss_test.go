@@ -66,6 +66,24 @@ func TestPipelineLost(t *testing.T) {
 	tr.same(0, 1)
 }
 
+// TestMachineLost: a machine with several ranks is lost. No layer is only there, though all first
+// stages would be if ranks had their places in the order of their numbers.
+func TestMachineLost(t *testing.T) {
+	t.Parallel()
+	own, lost := options{}, []int{0, 2, 4}
+	for number := range 6 {
+		own[number] = []string{"machine=" + []string{"one", "other"}[number%2]}
+	}
+	tr := start(t, "conv", 30, 6, inThesePipelines("conv", "faults=1"), own)
+	tr.awaitStep(1, 2)
+	for _, number := range lost {
+		if err := tr.ranks[number].Kill(); err != nil {
+			t.Errorf("rank %d has ended already: %v", number, err)
+		}
+	}
+	tr.same(lost...)
+}
+
 // TestRepeatsTheLost: what is computed again is only what a pipeline has computed that has lost a
 // rank. Others finish what they have begun.
 func TestRepeatsTheLost(t *testing.T) {

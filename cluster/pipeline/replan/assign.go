@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
+	"github.com/phos-gpu/phos/cluster/pipeline/spread"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
@@ -27,7 +28,11 @@ type survivor struct {
 // assignNodes returns a plan with pipelines of given sizes, for which the fewest bytes are sent. It
 // has no batch yet. origins are the pipelines' numbers in the previous plan; -1 for a new one.
 func assignNodes(plan *pipeline.Plan, nodes []survivor, live []*target) (next *pipeline.Plan, origins []int) {
-	on, spare := assign(plan.Profile, slotsOf(plan, live), nodes)
+	slots := slotsOf(plan, live)
+	on, spare := assign(plan.Profile, slots, nodes)
+	if len(plan.Machines) > 0 {
+		on, spare = onMachines(plan, slots, append(on, spare...))
+	}
 	pipelines := make([]pipeline.Pipeline, len(live))
 	members, next0 := make([][]survivor, len(live)), 0
 	for i, t := range live {
@@ -48,7 +53,32 @@ func assignNodes(plan *pipeline.Plan, nodes []survivor, live []*target) (next *p
 		next.Spare = append(next.Spare, each.node)
 	}
 	slices.Sort(next.Spare)
+	next.Machines = plan.Machines.Among(next.Nodes())
 	return next, origins
+}
+
+// onMachines exchanges nodes so that each layer is on as many machines as the faults require, with
+// few bytes more. The nodes are those of the slots, then the spare ones.
+func onMachines(plan *pipeline.Plan, slots []slot, nodes []survivor) (on, spare []survivor) {
+	a := &spread.Assignment{
+		Layers: plan.Profile.Len(),
+		Bytes:  func(place, node int) int64 { return cost(plan.Profile, slots[place].needs, nodes[node].holds) },
+	}
+	for _, each := range slots {
+		a.Needs = append(a.Needs, each.needs)
+	}
+	var numbers []cluster.NodeID
+	for _, each := range nodes {
+		numbers = append(numbers, each.node)
+	}
+	a.Machines = plan.Machines.Of(numbers)
+	a.Want = plan.Machines.Want(plan.Spec.Faults, numbers)
+	order, _ := a.Improve()
+	all := make([]survivor, len(order))
+	for i, node := range order {
+		all[i] = nodes[node]
+	}
+	return all[:len(slots)], all[len(slots):]
 }
 
 // slotsOf returns the places of all pipelines, in order.

@@ -13,6 +13,8 @@ type Change struct {
 	Dead    []cluster.NodeID
 	Leaving []cluster.NodeID // they will be given up, and can still be copied from
 	Joined  []cluster.NodeID // they hold no layers
+	// Machines that nodes share from now on; nil: as before.
+	Machines pipeline.Machines
 }
 
 // Result is the plan after a change, and how to get there.

@@ -18,6 +18,9 @@
 // where its nodes come from and go to (steps.go). Each layer that a node lacks is copied in stripes
 // from all nodes that have it (transfer.go).
 //
+// Where nodes share machines, some then exchange their places, so that each layer is on one machine
+// more than the faults, as far as that is possible (package spread). That comes before bytes.
+//
 // The result depends only on the plan and on the sets of nodes. A failure during a recovery is
 // therefore answered by another call with the previous plan and all changes since: the result is
 // the same as for simultaneous failures.

@@ -13,6 +13,10 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	if c.Machines != nil {
+		moved := *plan
+		moved.Machines, plan = c.Machines, &moved
+	}
 	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
 	if left > pipeline.MaxNodes {
 		return nil, &pipeline.InputError{

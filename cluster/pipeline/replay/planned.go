@@ -33,7 +33,7 @@ type Planned struct {
 // Spent is how the time was spent.
 type Spent struct {
 	Training   time.Duration // completed iterations, and the last one, which the trace's end cuts off
-	InFlight   time.Duration // iterations that a change interrupted
+	InFlight   time.Duration // work of interrupted iterations that pipelines did that lost a node
 	RolledBack time.Duration // iterations that were repeated because a layer was lost on all nodes
 	Detecting  time.Duration
 	Pausing    time.Duration
@@ -61,6 +61,12 @@ type phase struct {
 	of   *time.Duration
 }
 
+// computed is a part of an iteration: in billionths, and how long it took.
+type computed struct {
+	of   int64
+	took time.Duration
+}
+
 // plannedState is the state of a planned run.
 type plannedState struct {
 	Planned
@@ -78,6 +84,9 @@ type plannedState struct {
 	// joining says that new nodes wait for the current iteration to end. State changes in every
 	// iteration, so there is nothing to copy to them before.
 	joining bool
+	// half is how much of the current iteration was computed before deaths, and keeps of it what the
+	// pipelines have that lost no node.
+	half, kept computed
 
 	// Nodes that come back are new ones, with a number that no node had before.
 	numbers map[cluster.NodeID]cluster.NodeID
@@ -148,15 +157,23 @@ func (s *plannedState) until(at time.Duration) error {
 		}
 	}
 	if len(s.phases) == 0 {
-		s.base, s.change = s.next, replan.Change{}
+		s.base, s.change, s.half = s.next, replan.Change{}, computed{}
 		s.train(at, math.MaxInt64)
 	}
 	return nil
 }
 
-// train completes whole iterations until a time, at most the given number.
+// train completes whole iterations until a time, at most the given number. Of the first one only
+// the rest is computed.
 func (s *plannedState) train(at time.Duration, most int64) {
 	step := time.Duration(s.base.IterationTime())
+	if rest := part(step, whole-s.kept.of); s.kept.of > 0 && at-s.now >= rest && most > 0 {
+		s.out.Steps, most, s.kept = s.out.Steps+1, most-1, computed{}
+		s.out.Spent.Training += rest
+		s.now += rest
+	} else if s.kept.of > 0 {
+		return
+	}
 	steps := min(int64((at-s.now)/step), most)
 	s.out.Steps += int(steps)
 	s.out.Spent.Training += time.Duration(steps) * step
@@ -200,10 +217,38 @@ func (s *plannedState) handle(at time.Duration, events []Event) error {
 		return nil
 	default:
 		s.joining = false
-		s.out.Spent.InFlight += at - s.now
-		s.now = at
+		s.interrupt(at)
 	}
+	s.keep()
 	return s.replan(died)
+}
+
+// interrupt ends the computing of an iteration in its middle.
+func (s *plannedState) interrupt(at time.Duration) {
+	took, step := at-s.now, time.Duration(s.base.IterationTime())
+	s.half = computed{s.kept.of + int64(float64(whole)*float64(took)/float64(step)), s.kept.took + took}
+	s.out.Spent.Training += took
+	s.kept, s.now = s.half, at
+}
+
+// keep keeps what pipelines have computed of the iteration that have lost no node.
+func (s *plannedState) keep() {
+	var living int64
+	for _, each := range s.base.Pipelines {
+		if !slices.ContainsFunc(each.Nodes, func(node cluster.NodeID) bool { return slices.Contains(s.change.Dead, node) }) {
+			living += int64(each.Microbatches)
+		}
+	}
+	of := living * whole / int64(s.base.Spec.Microbatches)
+	kept := computed{int64(part(time.Duration(s.half.of), of)), part(s.half.took, of)}
+	s.lose(s.kept.took-kept.took, &s.out.Spent.InFlight)
+	s.kept = kept
+}
+
+// lose accounts for time that has trained for nothing.
+func (s *plannedState) lose(took time.Duration, as *time.Duration) {
+	s.out.Spent.Training -= took
+	*as += took
 }
 
 // addNode gives a node that comes up a new number.
@@ -211,6 +256,21 @@ func (s *plannedState) addNode(node cluster.NodeID) {
 	s.numbers[node] = s.unused
 	s.change.Joined = append(s.change.Joined, s.unused)
 	s.unused++
+}
+
+// machines returns the machines of the nodes that are there: a node that comes back is on its old
+// one.
+func (s *plannedState) machines() (now pipeline.Machines) {
+	for _, each := range s.Plan.Machines {
+		var nodes []cluster.NodeID
+		for _, node := range each {
+			if number, present := s.numbers[node]; present {
+				nodes = append(nodes, number)
+			}
+		}
+		now = append(now, nodes)
+	}
+	return now
 }
 
 // removeNode reports whether the node trains, or is about to.
@@ -225,6 +285,7 @@ func (s *plannedState) removeNode(number cluster.NodeID) bool {
 
 // replan starts a recovery now.
 func (s *plannedState) replan(died bool) error {
+	s.change.Machines = s.machines()
 	r, err := replan.Recover(s.base, s.change)
 	var infeasible *pipeline.InfeasibleError
 	if errors.As(err, &infeasible) {
@@ -255,10 +316,10 @@ func (s *plannedState) dropEmptyPhases() {
 
 // rollBack returns to the last checkpoint.
 func (s *plannedState) rollBack() {
+	s.lose(s.kept.took, &s.out.Spent.InFlight)
+	s.half, s.kept = computed{}, computed{}
 	lost := time.Duration(s.out.Steps-s.saved) * time.Duration(s.base.IterationTime())
-	lost = min(lost, s.out.Spent.Training)
-	s.out.Spent.Training -= lost
-	s.out.Spent.RolledBack += lost
+	s.lose(min(lost, s.out.Spent.Training), &s.out.Spent.RolledBack)
 	s.out.Steps = s.saved
 	s.out.Restarts++
 	s.phases = append(s.phases, phase{s.Costs.Restart, &s.out.Spent.Restarting})
@@ -291,7 +352,11 @@ func (s *plannedState) resume(at time.Duration) error {
 	}
 	s.next = instance.Place(s.base, best, nodes[:used])
 	s.next.Spare = nodes[used:]
-	if err := instance.Split(s.next); err != nil {
+	err := instance.Split(s.next)
+	if err != nil {
+		return err
+	}
+	if s.next, err = instance.OnMachines(s.ctx, s.next, s.machines()); err != nil {
 		return err
 	}
 	s.stopped, s.now = false, at

@@ -67,12 +67,13 @@ def _plan(
 ) -> tuple[Plan, list[int]]:
     """Returns the plan, and which ranks leave: none, if the others are too few without them."""
     members = sorted(reports)
+    machines = {rank: reports[rank].place["host"] for rank in members}
     leaving = [rank for rank in members if reports[rank].leaving]
     if leaving == members:
         raise StoppedError("all ranks were asked to end")
     if leaving and base:
         try:
-            return member.plan_for(base, profile, members, leaving), leaving
+            return member.plan_for(base, profile, machines, leaving), leaving
         except PlanError as why:
             log.warning("rank %d: the ranks %s cannot leave: %s", member.rank, leaving, why)
-    return member.plan_for(base, profile, members, []), []
+    return member.plan_for(base, profile, machines, []), []

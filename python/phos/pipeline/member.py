@@ -211,7 +211,7 @@ class Member:
             layer.drop()
         lead, members = self._begin()
         decision = self._agree(lead, members)
-        moved = self._act(decision, members)
+        moved = self._act(decision)
         self._barrier(lead, members, "ready")
         self._adopt()
         self._barrier(lead, members, "begun")  # a rank that leaves may be needed until all have
@@ -236,11 +236,10 @@ class Member:
             )
 
     def _warn_of_machines(self, machines: dict[int, str]) -> None:
-        """Says which machines have all copies of some layer, though copies are wanted."""
+        """Says which machines have all copies of some layer, though more are wanted."""
         assert self.plan is not None
-        if self.task.faults > 0:
-            for machine, layers in self.plan.only_on(machines).items():
-                log.warning("rank %d: all copies of the layers %s are on %s", self.rank, layers, machine)
+        for few, layers in self.plan.on_too_few(machines, self.task.faults).items():
+            log.warning("rank %d: all copies of the layers %s are on %s", self.rank, layers, ", ".join(few))
 
     def _adopt(self) -> None:
         """Begins the next plan, for which all ranks are ready."""
@@ -328,27 +327,31 @@ class Member:
             "threads": torch.get_num_threads(),
         }
 
-    def plan_for(self, base: str, profile: str | None, members: list[int], leaving: list[int]) -> planner.Plan:
-        """Returns the plan for some ranks. All of them compute it from the same input."""
+    def plan_for(
+        self, base: str, profile: str | None, machines: dict[int, str], leaving: list[int],
+    ) -> planner.Plan:
+        """Returns the plan for some ranks, with their machines. All compute it from the same input."""
+        members, faults = sorted(machines), self.task.faults
         if not base:
             assert profile is not None
-            return planner.make(profile, members, self.task.faults, self.count, self.task.memory)
+            return planner.make(profile, members, machines, faults, self.count, self.task.memory)
         if self.plan is None or self.plan.hash != base:
             self._adopt()
         if self.plan is None or self.plan.hash != base:
             raise PlanError(f"rank {self.rank} does not know the plan {base}")
-        return planner.again(self.plan, members, leaving, self.task.faults)
+        return planner.again(self.plan, members, machines, leaving, faults)
 
     # What all do when the leader has decided
 
-    def _act(self, decision: dict[str, Any], members: list[int]) -> int:
+    def _act(self, decision: dict[str, Any]) -> int:
         """Does what was decided, and returns how many bytes of layers came to this rank."""
         if self.plan is None and self._next is None and decision["base"]:  # it has come while the others train
             recovery.check_start({self.mesh.leader: decision["start"], self.rank: self.start()})
             text, ranks = decision["plan"]
             self.plan, self.step = planner.decode(text, tuple(ranks)), decision["step"]
             self._uses, self._result = decision["uses"], decision["result"]
-        plan = self.plan_for(decision["base"], decision["profile"], members, decision["leaving"])
+        machines = {rank: place["host"] for rank, place in decision["places"]}
+        plan = self.plan_for(decision["base"], decision["profile"], machines, decision["leaving"])
         if plan.hash != decision["hash"]:
             raise PlanError(f"rank {self.rank} computes the plan {plan.hash}, and the leader {decision['hash']}")
         self.checkpoints.run = decision["run"]

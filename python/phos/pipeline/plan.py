@@ -103,13 +103,13 @@ class Plan:
             stage.rank for pipeline in self.pipelines for stage in pipeline.stages if stage.first <= layer < stage.end
         ]
 
-    def only_on(self, machines: dict[int, str]) -> dict[str, list[int]]:
-        """Returns the layers whose copies are all on one of several machines, by machine."""
-        found: dict[str, list[int]] = {}
+    def on_too_few(self, machines: dict[int, str], faults: int) -> dict[tuple[str, ...], list[int]]:
+        """Returns the layers that are lost with some machines, not more than faults, by machines."""
+        found: dict[tuple[str, ...], list[int]] = {}
         for layer in range(self.layers):
             on = {machines[rank] for rank in self.holders(layer)}
-            if len(on) == 1 and len({*machines.values()}) > 1:
-                found.setdefault(on.pop(), []).append(layer)
+            if len(on) <= faults and len(on) < len({*machines.values()}):
+                found.setdefault(tuple(sorted(on)), []).append(layer)
         return found
 
     def shares(self, numbers: list[int]) -> list[list[int]]:
@@ -123,17 +123,32 @@ class Plan:
         return shares
 
 
-def make(profile: str, ranks: Sequence[int], faults: int, microbatches: int, memory: int) -> Plan:
-    """Returns the first plan."""
+def make(
+    profile: str, ranks: Sequence[int], machines: dict[int, str], faults: int, microbatches: int, memory: int,
+) -> Plan:
+    """Returns the first plan. machines are those of the ranks."""
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(profile)
         file.flush()
         arguments = ["--profile", file.name, "--nodes", len(ranks), "--faults", faults]
         arguments += ["--microbatches", microbatches, *(["--gpu-memory", memory] if memory else [])]
+        arguments += _shared(ranks, machines)
         return decode(_run("make", arguments), tuple(ranks))
 
 
-def again(plan: Plan, members: Sequence[int], leaving: Sequence[int], faults: int) -> Plan:
+def _shared(ranks: Sequence[int], machines: dict[int, str]) -> list[str]:
+    """Returns the planner's flag for the machines that several ranks share, which are lost together."""
+    nodes: dict[str, list[int]] = {}
+    for node, rank in enumerate(ranks):
+        if rank in machines:
+            nodes.setdefault(machines[rank], []).append(node)
+    shared = ["/".join(",".join(map(str, each)) for each in nodes.values() if len(each) > 1)]
+    return ["--machines", *shared] if all(shared) else []
+
+
+def again(
+    plan: Plan, members: Sequence[int], machines: dict[int, str], leaving: Sequence[int], faults: int,
+) -> Plan:
     """Returns the plan that follows another one when ranks are lost, have come, or are to leave.
 
     It has as many copies of each layer as the ranks allow, up to those wanted.
@@ -154,6 +169,7 @@ def again(plan: Plan, members: Sequence[int], leaving: Sequence[int], faults: in
         arguments = ["--plan", file.name]
         for flag, nodes in changes.items():
             arguments += [flag, ",".join(map(str, nodes))] if nodes else []
+        arguments += _shared(ranks, {rank: machines[rank] for rank in members})
         for fewer in range(faults, 0, -1):
             try:
                 return decode(_run("fail", [*arguments, "--faults", fewer]), ranks)

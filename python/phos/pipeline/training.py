@@ -32,7 +32,7 @@ class Training:
         data: the samples, each a pair of input and target, by number.
         microbatch: how many samples are computed at once.
         batch: how many samples a step has.
-        faults: how many ranks may be lost at once without losing a layer.
+        faults: how many machines may be lost at once without losing a layer, with all their ranks.
         epochs: how often each sample is used.
         steps: the number of steps, instead of epochs.
         scheduler: called with an optimizer; returns a learning rate schedule that is moved each step.

@@ -21,12 +21,13 @@ class MachinesTest(unittest.TestCase):
         plan = self.plan([(0, 2), (1, 4)], [(2, 3), (3, 4)])
         machines = {0: "a", 1: "b", 2: "a", 3: "c"}
         # Layers 0 and 1 are on ranks 0 and 2, layer 2 on ranks 1 and 2, layer 3 on ranks 1 and 3.
-        self.assertEqual(plan.only_on(machines), {"a": [0, 1]})
+        self.assertEqual(plan.on_too_few(machines, 1), {("a",): [0, 1]})
+        self.assertEqual(plan.on_too_few(machines, 0), {})
 
     def test_each_copy_on_another(self):
         plan = self.plan([(0, 2), (1, 4)], [(2, 3), (3, 4)])
-        self.assertEqual(plan.only_on({0: "a", 1: "a", 2: "b", 3: "b"}), {})
+        self.assertEqual(plan.on_too_few({0: "a", 1: "a", 2: "b", 3: "b"}, 1), {})
 
     def test_one_machine(self):
         plan = self.plan([(0, 4)], [(1, 4)])
-        self.assertEqual(plan.only_on({0: "a", 1: "a"}), {})
+        self.assertEqual(plan.on_too_few({0: "a", 1: "a"}, 1), {})

@@ -69,6 +69,8 @@ def main(name, steps, microbatch, batch, clip, out, *options):
     given = dict(each.split("=") for each in options)
     if given.get("die"):
         die_at(*given["die"].split(":"))
+    if given.get("machine"):
+        os.environ["PHOS_NODE"] = given["machine"]
     if given.get("costs") == "even":
         cost_the_same()
     if given.get("passes"):
