@@ -22,7 +22,7 @@ type directWrites struct{ impossible atomic.Bool }
 // write tries to write a chunk to a slot. If it returns false, the caller must write the chunk in
 // the normal way, which reports errors such as a full disk.
 func (d *directWrites) write(file *os.File, slot int64, chunk []byte) bool {
-	if d.impossible.Load() || !pageAligned(chunk) {
+	if d.impossible.Load() || !pageAligned(chunk) || slot%image.PageBytes != 0 {
 		return false
 	}
 	again, err := openDirect(file, unix.O_WRONLY)
