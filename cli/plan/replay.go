@@ -48,6 +48,8 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 	r.placeFlags(flags)
 	flags.IntVar(&r.pipelineNodes, "pipeline-nodes", 0,
 		"what other pipelines have computed of a step counts; a pipeline has `N` nodes (with --throughput)")
+	flags.DurationVar(&r.costs.Backup, "backup", 0,
+		"`TIME` that a pipeline computes until others have that, too, and it is not lost with it; 0: never")
 	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is detected (with --profile)")
 	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` per second of a node's link, such as 25GB (with --profile)")
 	flags.DurationVar(
@@ -70,7 +72,7 @@ func (r *replayFlags) run(ctx context.Context, to verb.Streams) error {
 			Text: "name either --throughput (measured) or --profile (to plan with)",
 		}
 	}
-	if r.pause < 0 || r.ready < 0 || r.costs.Detect < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
+	if r.pause < 0 || r.ready < 0 || r.costs.Detect < 0 || r.costs.Backup < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
 		return &verb.UsageError{Text: "a time is negative"}
 	}
 	events, err := readFile(r.trace, replay.ReadTrace)
@@ -128,7 +130,7 @@ func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if err != nil {
 		return err
 	}
-	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.pause, SamplesPerStep: r.samples, PipelineNodes: r.pipelineNodes}
+	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.pause, SamplesPerStep: r.samples, PipelineNodes: r.pipelineNodes, Backup: r.costs.Backup}
 	report, err := run.Replay()
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.trace, err)

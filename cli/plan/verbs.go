@@ -143,7 +143,8 @@ lost. The run stops at the trace's last event.
 
 With --pipeline-nodes N a failure stops the step at once, and after --pause it goes on: only what
 the lost node's pipeline of N nodes had computed of it is computed again, as phos.pipeline does. New
-nodes are used after the next failure, as without it; phos.pipeline would use them earlier.
+nodes are used after the next failure, as without it; phos.pipeline would use them earlier. With
+--backup TIME only what that pipeline had computed in up to TIME is computed again.
 
 By planning, where each change is answered by a new plan at the given costs:
 
@@ -151,7 +152,8 @@ By planning, where each change is answered by a new plan at the given costs:
         --microbatches 512 --trace spot.csv \
         --detect 1s --pause 2s --bandwidth 25GB --checkpoint 10m --restart 60s
 
-What pipelines without a loss have computed of an iteration counts, as in phos.pipeline.
+What pipelines without a loss have computed of an iteration counts, as in phos.pipeline. So does,
+with --backup TIME, what the others had computed until up to TIME before.
 
 A trace is CSV with the columns time_s, node and event (up or down), see: pos_cli plan trace.`
 

@@ -24,9 +24,9 @@ func inPipelines(model string, more ...string) []string {
 }
 
 // inThesePipelines are the same, with a plan that does not depend on what layers cost here today: a
-// test says which ranks do what.
+// test says which ranks do what. They send backups all the time.
 func inThesePipelines(model string, more ...string) []string {
-	return inPipelines(model, append(more, "costs=even")...)
+	return inPipelines(model, append([]string{"costs=even", "backup=0"}, more...)...)
 }
 
 // TestSameBits: a training on any number of ranks has the same losses, norms and weights as one

@@ -25,7 +25,8 @@ func TestComeAndGo(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 21))
 			const ranks, changes, last = 5, 5, 160
 			begin := filepath.Join(t.TempDir(), "begin")
-			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1", "wait="+begin, "evaluate=always", "checkpoint="+t.TempDir()), nil)
+			all := inPipelines("conv", "faults=1", "wait="+begin, "evaluate=always", "checkpoint="+t.TempDir(), "backup=0")
+			tr := start(t, "conv", last, ranks, all, nil)
 			living := []int{0, 1, 2, 3, 4}
 			var prepared []*rank
 			for range changes {

@@ -3,6 +3,7 @@ package pipeline
 import (
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -123,6 +124,46 @@ func TestRepeatsTheLost(t *testing.T) {
 	}
 }
 
+// TestBackups: what a rank has computed of a step counts though it is lost, because others have it.
+// It dies when it has computed five of its seven microbatches, and one more is on its way.
+func TestBackups(t *testing.T) {
+	all := []string{"batch=28", "slow=0.2"}
+	want := start(t, "tied", 3, 1, []string{"batch=28"}, nil)
+	want.await()
+	for _, dies := range []int{0, 1} { // the first stage, and the last one, which alone knows the losses
+		t.Run(fmt.Sprint(dies), func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			own := options{}
+			for number := range 4 {
+				own[number] = []string{"passes=" + filepath.Join(dir, fmt.Sprint(number))}
+			}
+			own[dies] = append(own[dies], "die=backward:13")
+			tr := start(t, "tied", 3, 4, inThesePipelines("tied", append(all, "faults=1", "backup=0.05")...), own)
+			tr.await()
+			for _, r := range tr.ranks {
+				if got := tr.lines(r.number); r.number != dies && (r.err != nil || got != want.lines(0) || got == "") {
+					t.Errorf("rank %d: %v: it has made the steps\n%swant\n%s", r.number, r.err, got, want.lines(0))
+				}
+			}
+			passes := map[string]int{}
+			for number := range 4 {
+				text, _ := os.ReadFile(filepath.Join(dir, fmt.Sprint(number)))
+				for line := range strings.Lines(string(text)) {
+					passes[line]++
+				}
+			}
+			repeated := 0
+			for _, times := range passes {
+				repeated += times - 1
+			}
+			if repeated < 1 || repeated > 3 {
+				t.Errorf("%d microbatches are computed again: %v", repeated, passes)
+			}
+		})
+	}
+}
+
 // TestRandomLosses: ranks are killed at random moments until no other one may be.
 func TestRandomLosses(t *testing.T) {
 	for seed := range uint64(rounds.Of(1, 20)) {
@@ -130,7 +171,7 @@ func TestRandomLosses(t *testing.T) {
 			t.Parallel()
 			r := rand.New(rand.NewPCG(seed, 20))
 			const ranks, losses, last = 7, 3, 24
-			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1"), nil)
+			tr := start(t, "conv", last, ranks, inPipelines("conv", "faults=1", "backup=0"), nil)
 			dead := r.Perm(ranks)[:losses]
 			watched := r.Perm(ranks)
 			for i, number := range dead {

@@ -21,6 +21,9 @@ type Costs struct {
 	BytesPerSecond int64         // of a node's link, in each direction
 	Checkpoint     time.Duration // time between checkpoints, which do not delay training; 0 for none
 	Restart        time.Duration // from a checkpoint
+	// Backup is how long a pipeline computes until others have that, too, unless several nodes die at
+	// once; 0: they never have.
+	Backup time.Duration
 }
 
 // Planned is the input of a replay by planning: package replan answers every event.
@@ -239,8 +242,13 @@ func (s *plannedState) keep() {
 			living += int64(each.Microbatches)
 		}
 	}
-	of := living * whole / int64(s.base.Spec.Microbatches)
-	kept := computed{int64(part(time.Duration(s.half.of), of)), part(s.half.took, of)}
+	every := s.Costs.Backup
+	if len(s.change.Dead) > 1 {
+		every = 0
+	}
+	lost := part(sinceBackup(s.half.took, every), whole-living*whole/int64(s.base.Spec.Microbatches))
+	left := whole - int64(float64(whole)*float64(lost)/float64(max(s.half.took, 1)))
+	kept := computed{int64(part(time.Duration(s.half.of), left)), s.half.took - lost}
 	s.lose(s.kept.took-kept.took, &s.out.Spent.InFlight)
 	s.kept = kept
 }

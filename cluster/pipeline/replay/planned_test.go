@@ -113,6 +113,10 @@ func TestIterationGoesOn(t *testing.T) {
 			t.Errorf("%v after the death %d steps are made, want %d: %+v", end, out.Steps, steps, out)
 		}
 	}
+	free.Backup = step / 8
+	if out := outcome(t, p, free, down(2*step+step/2+step/16, 3), up(time.Hour, 99)); !near(out.Spent.InFlight, lostOf(p, 3, step/16)) {
+		t.Errorf("with backups each eighth of a step: %+v", out)
+	}
 	// A node of each pipeline dies: nothing is kept.
 	var dead []Event
 	for _, each := range p.Pipelines {

@@ -69,6 +69,9 @@ type Run struct {
 	// once, and what the others have computed of the step counts after the re-plan. If it is 0, the
 	// step goes on until the re-plan, and is lost then.
 	PipelineNodes int
+	// Backup is how long a pipeline computes until others have that, too; 0: they never have. What is
+	// lost is then what it has computed since.
+	Backup time.Duration
 }
 
 // Report is the result of a run. Useful, Lost, Paused, Idle and Unfinished are from the start of
@@ -149,6 +152,9 @@ func (r *Run) check() error {
 	if r.PipelineNodes < 0 {
 		return &pipeline.InputError{Where: "nodes of a pipeline", Problem: fmt.Sprint(r.PipelineNodes), Want: "0 or more"}
 	}
+	if r.Backup < 0 {
+		return &pipeline.InputError{Where: "time between backups", Problem: r.Backup.String(), Want: "0 or more"}
+	}
 	if r.Pause < 0 || r.Ready < 0 || r.Pause > maxTime || r.Ready > maxTime {
 		return &pipeline.InputError{
 			Problem: fmt.Sprintf("a pause of %v, ready after %v", r.Pause, r.Ready),
@@ -220,13 +226,22 @@ func (s *runState) interrupt(at time.Duration) {
 		s.began = at
 	}
 	lost := whole * int64(min(s.PipelineNodes, s.nodes)) / int64(max(s.nodes, 1))
-	wasted := part(s.took, lost)
-	s.kept -= int64(float64(s.kept) * float64(lost) / float64(whole))
+	fresh := sinceBackup(s.took, s.Backup)
+	wasted := part(fresh, lost)
+	s.kept -= int64(float64(s.kept) * float64(wasted) / float64(max(s.took, 1)))
 	s.took -= wasted
 	s.report.Useful -= wasted
 	s.report.Lost += wasted
 	s.account(at)
 	s.began, s.ends, s.paused = at, never, true
+}
+
+// sinceBackup returns how much of what was computed came after the last backup.
+func sinceBackup(took, every time.Duration) time.Duration {
+	if every == 0 {
+		return took
+	}
+	return took % every
 }
 
 // account counts a time in which no step was made.

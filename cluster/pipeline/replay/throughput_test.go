@@ -196,7 +196,7 @@ func TestKept(t *testing.T) {
 	for range 200 {
 		run := &Run{
 			Throughput: Throughput{}, Ready: 5 * time.Second, Pause: time.Duration(1+r.IntN(9)) * time.Second, SamplesPerStep: 100,
-			PipelineNodes: 1 + r.IntN(4),
+			PipelineNodes: 1 + r.IntN(4), Backup: time.Duration(r.IntN(3)) * 7 * time.Second,
 		}
 		const most = 12
 		for nodes := 1; nodes <= most; nodes++ {
@@ -227,19 +227,28 @@ func bySeconds(r *Run) (done float64) {
 	const tick = 0.01
 	nodes, next, busy := r.Throughput.Largest(), 0, (r.Ready + r.Pause).Seconds()
 	first := busy
-	end := r.Trace[len(r.Trace)-1].At.Seconds()
+	end, took := r.Trace[len(r.Trace)-1].At.Seconds(), 0.0 // took is how long the step was computed
 	for now := 0.0; now < end; now += tick {
 		for next < len(r.Trace)-1 && r.Trace[next].At.Seconds() <= now {
 			if now > first {
-				whole := math.Floor(done)
-				done -= (done - whole) * min(1, float64(r.PipelineNodes)/float64(nodes))
+				fresh := took // since the last backup
+				if every := r.Backup.Seconds(); every > 0 {
+					fresh = math.Mod(took, every)
+				}
+				lost := fresh * min(1, float64(r.PipelineNodes)/float64(nodes))
+				done -= (done - math.Floor(done)) * lost / max(took, tick)
+				took -= lost
 			}
 			busy = max(busy, now+r.Pause.Seconds())
 			nodes--
 			next++
 		}
 		if now >= busy {
+			before := math.Floor(done)
 			done += tick * float64(r.Throughput[nodes]) / 1e6 / float64(r.SamplesPerStep)
+			if took += tick; math.Floor(done) > before {
+				took = 0
+			}
 		}
 	}
 	return done

@@ -8,6 +8,7 @@ from typing import Any, Callable
 import torch
 
 from . import handoff
+from .backup import Backups
 from .batches import Batches
 from .errors import Interrupted
 from .layer import Layer, Values, as_values, floating
@@ -38,10 +39,10 @@ class Iteration:
 
     def __init__(
         self, mesh: Mesh, step: int, pipeline: Pipeline, position: int, layers: list[Layer], batches: Batches,
-        loss: Callable[[Any, Any], torch.Tensor],
+        loss: Callable[[Any, Any], torch.Tensor], backups: Backups,
     ) -> None:
         self.mesh, self.step, self.layers, self.batches, self.loss = mesh, step, layers, batches, loss
-        self.settings = layers[0].settings
+        self.settings, self.backups = layers[0].settings, backups
         self.position, self.stages = position, len(pipeline.stages)
         self.pipeline = pipeline
         self.before, self.after = pipeline.neighbours(position)
@@ -63,6 +64,8 @@ class Iteration:
             try:
                 self.mesh.check()
                 self._pass(each, sums, losses)
+                if each[0] == "backward" and done + 1 < len(passes):
+                    self.backups.offer(sums, losses)
             except Interrupted:
                 self._finish(passes[done:], sums, losses)
                 raise

@@ -13,6 +13,7 @@ import torch
 
 from . import commit, leader, recovery, status, transfer, whole
 from . import plan as planner
+from .backup import Backups
 from .batches import Batches
 from .checkpoint import Checkpoints
 from .errors import Interrupted, PlanError, TrainingError
@@ -105,6 +106,8 @@ class Member:
         self._digests: list[str] = []
         # For how long this rank has computed in this step.
         self._computing = 0.0
+        self._backups = Backups(mesh)
+        self._machines: dict[int, str] = {}
         self.status = status.Status(mesh.rank, task.steps, task.faults)
         mesh.status = self.status.line
         self.status.keep_telling(mesh)
@@ -224,8 +227,7 @@ class Member:
         seconds = time.monotonic() - began
         self.status.regrouped(self.plan, decision, seconds, sum(each.bytes for each in self._stripes))
         if lead == self.rank:
-            machines = {rank: str(place["host"]) for rank, place in decision["places"]}
-            self._warn_of_machines({rank: machines[rank] for rank in self.mesh.members})
+            self._warn_of_machines()
         if self.plan.faults < self.task.faults:
             log.warning("rank %d: with ranks %s %d more may be lost at once", self.rank, members, self.plan.faults)
         if not first:
@@ -235,9 +237,10 @@ class Member:
                 self.rank, self.mesh.members, seconds, moved, len(self._missing),
             )
 
-    def _warn_of_machines(self, machines: dict[int, str]) -> None:
+    def _warn_of_machines(self) -> None:
         """Says which machines have all copies of some layer, though more are wanted."""
         assert self.plan is not None
+        machines = {rank: self._machines[rank] for rank in self.mesh.members}
         for few, layers in self.plan.on_too_few(machines, self.task.faults).items():
             log.warning("rank %d: all copies of the layers %s are on %s", self.rank, layers, ", ".join(few))
 
@@ -299,6 +302,8 @@ class Member:
         self.mesh.receive(lead, f"all {name}")
 
     def _report(self) -> recovery.Report:
+        if self._next_step is None:
+            self._backups.restore(self.step, self.model.held, self._sums, self._losses)
         step = self.step if self._next_step is None else self._next_step
         held = sorted(number for number, layer in self.model.held.items() if layer.version == step)
         report = recovery.Report(step, self._commit, held, losses=self._losses, uses=self._uses, result=self._result)
@@ -350,8 +355,8 @@ class Member:
             text, ranks = decision["plan"]
             self.plan, self.step = planner.decode(text, tuple(ranks)), decision["step"]
             self._uses, self._result = decision["uses"], decision["result"]
-        machines = {rank: place["host"] for rank, place in decision["places"]}
-        plan = self.plan_for(decision["base"], decision["profile"], machines, decision["leaving"])
+        self._machines = {rank: place["host"] for rank, place in decision["places"]}
+        plan = self.plan_for(decision["base"], decision["profile"], self._machines, decision["leaving"])
         if plan.hash != decision["hash"]:
             raise PlanError(f"rank {self.rank} computes the plan {plan.hash}, and the leader {decision['hash']}")
         self.checkpoints.run = decision["run"]
@@ -418,8 +423,10 @@ class Member:
         pipeline, position = place
         share = self.plan.shares(self._missing)[pipeline]
         iteration = Iteration(
-            self.mesh, self.step, self.plan.pipelines[pipeline], position, layers, self.task.batches, self.task.loss
+            self.mesh, self.step, self.plan.pipelines[pipeline], position, layers, self.task.batches, self.task.loss,
+            self._backups,
         )
+        self._backups.begin(self.plan, self._machines, self.step, layers)
         return iteration.run(share, self._sums, self._losses)
 
     def _apply(self, end: dict[str, Any]) -> None:
@@ -437,6 +444,7 @@ class Member:
         self._missing = list(range(self.count))
         self._elsewhere = {}
         self._sums = {layer: Tree(self.count) for layer in self.model.held}
+        self._backups.forget(self.step)
 
     def _step(self, end: dict[str, Any]) -> Step:
         """Returns the step that has just been made."""

@@ -89,6 +89,8 @@ class Mesh:
         self.finished: set[int] = set()
         # What the training says of itself, as a line of JSON.
         self.status: Callable[[], bytes] = lambda: b"{}\n"
+        # What takes messages of other kinds, of any generation: the rank, description and body.
+        self.handlers: dict[str, Callable[[int, Any, torch.Tensor | None], None]] = {}
         # Ranks that are lost, and why; and those of them that may live and be cut off.
         self.lost: dict[int, str] = {}
         self.silent: set[int] = set()
@@ -172,6 +174,10 @@ class Mesh:
     def send(self, rank: int, tag: str, meta: Any = None, body: torch.Tensor | None = None) -> None:
         """Sends a message of this generation. The body may not change until it has arrived."""
         self._put(rank, {"kind": "message", "tag": f"{self.generation}/{tag}", "meta": meta}, body)
+
+    def post(self, rank: int, kind: str, meta: Any = None, body: torch.Tensor | None = None) -> None:
+        """Sends a message that a handler takes, which waits for nothing."""
+        self._put(rank, {"kind": kind, "meta": meta}, body)
 
     def receive(self, rank: int, tag: str) -> tuple[Any, torch.Tensor | None]:
         """Waits for a message of this generation; the body is a tensor of bytes."""
@@ -383,6 +389,9 @@ class Mesh:
     def _take(self, rank: int, header: dict[str, Any], body: torch.Tensor | None) -> None:
         """Does what a message asks for."""
         kind = header["kind"]
+        if kind in self.handlers:
+            self.handlers[kind](rank, header["meta"], body)
+            return
         if kind == "lost":
             with self._ready:
                 # That rank waits for a newer generation than its own, which may be one whose leader

@@ -11,7 +11,7 @@ import time
 import models
 import phos.pipeline as pp
 import torch
-from phos.pipeline import checkpoint, commit, evaluation, exchange, iteration, leader, member, transfer, whole
+from phos.pipeline import backup, checkpoint, commit, evaluation, exchange, iteration, leader, member, transfer, whole
 
 # The places where a rank can be told to die, and the function that begins there.
 PLACES = {
@@ -52,6 +52,17 @@ def note_passes(path):
     iteration.Iteration._forward = noting
 
 
+def be_slow(seconds):
+    """Lets each backward pass take longer."""
+    backward = iteration.Iteration._backward
+
+    def slow(*arguments):
+        time.sleep(seconds)
+        backward(*arguments)
+
+    iteration.Iteration._backward = slow
+
+
 def cost_the_same():
     """Lets all layers cost the same, so that the plan does not depend on a clock."""
     measure = leader.measure
@@ -71,6 +82,11 @@ def main(name, steps, microbatch, batch, clip, out, *options):
         die_at(*given["die"].split(":"))
     if given.get("machine"):
         os.environ["PHOS_NODE"] = given["machine"]
+    batch = int(given.get("batch", batch))
+    if given.get("backup"):
+        backup.LEAST, backup.PACE = float(given["backup"]), 0.0
+    if given.get("slow"):
+        be_slow(float(given["slow"]))
     if given.get("costs") == "even":
         cost_the_same()
     if given.get("passes"):
