@@ -137,14 +137,14 @@ By measured throughput, with the rules of the simulation that Oobleck was publis
 
 The table has the columns nodes and samples_per_s; the run starts with its largest number of nodes.
 The first step begins after --ready and --pause. A step with n nodes takes
-floor(1000 · samples / throughput(n)) ms. A change of nodes starts a re-plan, which takes --pause
-(another change restarts it). Steps that end before the re-plan does count; the current one is then
-lost. The run stops at the trace's last event.
+floor(1000 · samples / throughput(n)) ms. A failure starts a re-plan, which takes --pause (another
+failure restarts it). Steps that end before the re-plan does count; the current one is then lost.
+New nodes are used after the next failure, or at once if nothing runs. The run stops at the trace's
+last event.
 
 With --pipeline-nodes N a failure stops the step at once, and after --pause it goes on: only what
 the lost node's pipeline of N nodes had computed of it is computed again, as phos.pipeline does. New
-nodes are used after the next failure, as without it; phos.pipeline would use them earlier. With
---backup TIME only what that pipeline had computed in up to TIME is computed again.
+nodes are used after the step, and that takes --pause, too. With --backup TIME only what that pipeline had computed in up to TIME is computed again.
 
 By planning, where each change is answered by a new plan at the given costs:
 

@@ -101,7 +101,11 @@ type runState struct {
 	kept   int64
 	took   time.Duration
 	paused bool
-	report Report
+	// replanned is when the re-plan ends that has begun, and joins says that new nodes wait for the
+	// end of the step.
+	replanned time.Duration
+	joins     bool
+	report    Report
 }
 
 // whole is a step in the unit of kept.
@@ -109,18 +113,13 @@ const whole = int64(1_000_000_000)
 
 // Replay runs a trace.
 func (r *Run) Replay() (*Report, error) {
-	s := &runState{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest()}
+	s := &runState{Run: r, nodes: r.Throughput.Largest(), present: r.Throughput.Largest(), replanned: never}
 	if err := r.check(); err != nil {
 		return nil, err
 	}
 	s.report.First, s.report.Last = r.Ready+r.Pause, r.Ready+r.Pause
 	s.begin(s.report.First)
-	replanned := never
 	for i, e := range r.Trace {
-		if replanned < e.At {
-			s.until(replanned)
-			s.replan(replanned)
-		}
 		s.until(e.At)
 		if i == len(r.Trace)-1 {
 			s.finish(e.At)
@@ -138,8 +137,10 @@ func (r *Run) Replay() (*Report, error) {
 				), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts()),
 			}
 		}
-		if r.PipelineNodes == 0 || !e.Up || s.ends == never && !s.paused {
-			replanned = e.At + r.Pause
+		if !e.Up || s.ends == never && s.replanned == never {
+			s.replanned = e.At + r.Pause
+		} else if r.PipelineNodes > 0 && s.replanned == never {
+			s.joins = true
 		} // else new nodes wait: they are used after the next failure
 	}
 	return &s.report, nil
@@ -253,18 +254,36 @@ func (s *runState) account(at time.Duration) {
 	s.report.Idle += at - s.began
 }
 
-// until counts the steps that end before a time; each is followed by the next.
+// until counts the steps that end before a time, and makes a re-plan that does.
 func (s *runState) until(at time.Duration) {
-	if s.ends == never || s.ends >= at {
-		return
+	for s.replanned < at || s.joins && s.ends < at {
+		if s.replanned < at {
+			end := s.replanned
+			s.steps(end)
+			s.replan(end)
+			continue
+		}
+		s.one()
+		s.began, s.ends, s.paused, s.replanned = s.ends, never, true, s.ends+s.Pause
 	}
-	if s.kept > 0 { // the rest of a step
-		s.report.Steps++
-		s.report.Useful += s.ends - s.began
-		s.report.Last = s.ends
-		s.kept, s.took = 0, 0
+	s.steps(at)
+}
+
+// one counts the step that has begun.
+func (s *runState) one() {
+	s.report.Steps++
+	s.report.Useful += s.ends - s.began
+	s.report.Last = s.ends
+	s.kept, s.took = 0, 0
+}
+
+// steps counts the steps that end before a time; each is followed by the next.
+func (s *runState) steps(at time.Duration) {
+	if s.kept > 0 && s.ends < at { // the rest of a step
+		s.one()
 		s.begin(s.ends)
-		s.until(at)
+	}
+	if s.ends == never || s.ends >= at {
 		return
 	}
 	step := s.ends - s.began
@@ -285,7 +304,7 @@ func (s *runState) replan(at time.Duration) {
 	default:
 		s.abandonStep(at)
 	}
-	s.nodes = s.present
+	s.nodes, s.joins, s.replanned = s.present, false, never
 	s.begin(max(at, s.report.First))
 }
 

@@ -73,12 +73,9 @@ func bySteps(r *Run) (steps int, first, last int64) {
 	stop := ms(r.Trace[len(r.Trace)-1].At)
 	for now, next := int64(0), 0; now < stop; now++ {
 		for ; next < len(r.Trace)-1 && ms(r.Trace[next].At) == now; next++ {
-			if r.Trace[next].Up {
-				present++
-			} else {
-				present--
+			if present += change(r.Trace[next]); !r.Trace[next].Up || r.Throughput[nodes] == 0 && replan < 0 {
+				replan = now + pause
 			}
-			replan = now + pause
 		}
 		if now == replan {
 			nodes, began, replan = present, max(now, first), -1
@@ -202,10 +199,12 @@ func TestKept(t *testing.T) {
 		for nodes := 1; nodes <= most; nodes++ {
 			run.Throughput[nodes] = 1_000_000 + r.Int64N(3_000_000)
 		}
-		at := 0
-		for range most - 2 {
-			at += 1 + r.IntN(300)
-			run.Trace = append(run.Trace, Event{At: time.Duration(at) * time.Second})
+		at := 20
+		for present := most; len(run.Trace) < 20; {
+			at += r.IntN(300)
+			up := present == 2 || present < most && r.IntN(3) == 0
+			run.Trace = append(run.Trace, Event{At: time.Duration(at) * time.Second, Up: up})
+			present += change(run.Trace[len(run.Trace)-1])
 		}
 		report, err := run.Replay()
 		if err != nil {
@@ -225,29 +224,36 @@ func TestKept(t *testing.T) {
 // bySeconds returns how many steps a run makes, with the part of the last one, in steps of 10 ms.
 func bySeconds(r *Run) (done float64) {
 	const tick = 0.01
-	nodes, next, busy := r.Throughput.Largest(), 0, (r.Ready + r.Pause).Seconds()
-	first := busy
-	end, took := r.Trace[len(r.Trace)-1].At.Seconds(), 0.0 // took is how long the step was computed
-	for now := 0.0; now < end; now += tick {
-		for next < len(r.Trace)-1 && r.Trace[next].At.Seconds() <= now {
-			if now > first {
-				fresh := took // since the last backup
-				if every := r.Backup.Seconds(); every > 0 {
-					fresh = math.Mod(took, every)
-				}
-				lost := fresh * min(1, float64(r.PipelineNodes)/float64(nodes))
-				done -= (done - math.Floor(done)) * lost / max(took, tick)
-				took -= lost
+	ticks := func(d time.Duration) int { return int(d / (10 * time.Millisecond)) }
+	nodes, next, busy := r.Throughput.Largest(), 0, ticks(r.Ready+r.Pause)
+	present, took, joins := nodes, 0.0, false // took is how long the step was computed
+	for now := range ticks(r.Trace[len(r.Trace)-1].At) {
+		for ; next < len(r.Trace)-1 && ticks(r.Trace[next].At) <= now; next++ {
+			if present += change(r.Trace[next]); r.Trace[next].Up {
+				joins = true
+				continue // it waits for the end of the step
 			}
-			busy = max(busy, now+r.Pause.Seconds())
-			nodes--
-			next++
+			fresh := took // since the last backup
+			if every := r.Backup.Seconds(); every > 0 {
+				fresh = math.Mod(took, every)
+			}
+			lost := fresh * min(1, float64(r.PipelineNodes)/float64(nodes))
+			done -= (done - math.Floor(done)) * lost / max(took, tick)
+			took -= lost
+			busy = now + ticks(r.Pause)
 		}
-		if now >= busy {
-			before := math.Floor(done)
-			done += tick * float64(r.Throughput[nodes]) / 1e6 / float64(r.SamplesPerStep)
-			if took += tick; math.Floor(done) > before {
-				took = 0
+		if now < busy {
+			continue
+		}
+		if busy > 0 {
+			nodes, busy, joins = present, 0, false
+		}
+		before := math.Floor(done)
+		done += tick * float64(r.Throughput[nodes]) / 1e6 / float64(r.SamplesPerStep)
+		if took += tick; math.Floor(done) > before {
+			took = 0
+			if joins {
+				busy = now + ticks(r.Pause)
 			}
 		}
 	}
