@@ -169,8 +169,9 @@ func TestDeclaredLostWhileItHangs(t *testing.T) {
 	tr.awaitStep(3, 2)
 	// Ranks 0 and 1 are a pipeline, and 2 and 3.
 	const hangs, hears = 1, 3
+	address := tr.address(hears) // later the rank that hangs may be the one that keeps the door
 	signal(t, syscall.SIGSTOP, tr.ranks[hangs])
-	if err := progress.Lose(t.Context(), tr.address(hears), hangs, "it hangs"); err != nil {
+	if err := progress.Lose(t.Context(), address, hangs, "it hangs"); err != nil {
 		t.Fatal(err)
 	}
 	harness.Eventually(t, "the others have made all steps", func() bool {
@@ -190,6 +191,9 @@ func (tr *training) address(rank int) string {
 		tr.Fatal(err)
 	}
 	defer conn.Close()
+	if err := conn.SetDeadline(time.Now().Add(harness.Patience)); err != nil {
+		tr.Fatal(err)
+	}
 	if _, err := conn.Write([]byte("{\"join\": true}\n")); err != nil {
 		tr.Fatal(err)
 	}

@@ -74,12 +74,13 @@ type Run struct {
 	Backup time.Duration
 }
 
-// Report is the result of a run. Useful, Lost, Paused, Idle and Unfinished are from the start of
-// the first step to the trace's end.
+// Report is the result of a run. Useful, Lost, Paused, Idle, Unfinished and Checkpoints are from the
+// start of the first step to the trace's end.
 type Report struct {
 	Steps, LostSteps                       int
 	First, Last, End                       time.Duration // the first step's start, the last one's and the trace's end
 	Useful, Lost, Paused, Idle, Unfinished time.Duration
+	Checkpoints                            time.Duration // with restarts
 	SamplesPerSecond                       float64
 }
 
