@@ -8,6 +8,11 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/peer"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // errSocketTaken is returned when a process listens at the socket, as a phosd with another runtime
@@ -28,8 +33,8 @@ type Place struct {
 // Listen makes the socket.
 func Listen(place Place) (*net.UnixListener, error) {
 	socket := place.Path
-	if taken, err := net.DialTimeout("unix", socket, time.Second); err == nil {
-		return nil, errors.Join(fmt.Errorf("listen at %s: %w", socket, errSocketTaken), taken.Close())
+	if taken(socket) {
+		return nil, fmt.Errorf("listen at %s: %w", socket, errSocketTaken)
 	}
 	// Only a socket is removed, which a killed phosd left behind: the configured path may be a typo.
 	if info, err := os.Lstat(socket); err == nil && info.Mode().Type() != fs.ModeSocket {
@@ -52,6 +57,25 @@ func Listen(place Place) (*net.UnixListener, error) {
 		return nil, errors.Join(fmt.Errorf("listen: %w", err), listener.Close())
 	}
 	return listener, nil
+}
+
+// leftOpen is how long a socket may stay open after its process was killed: a worker that was being
+// started has it until it executes its own program.
+const leftOpen = 2 * time.Second
+
+// taken reports whether a process listens at a socket.
+func taken(socket string) bool {
+	for end := time.Now().Add(leftOpen); ; time.Sleep(20 * time.Millisecond) {
+		conn, err := net.DialTimeout("unix", socket, time.Second)
+		if err != nil {
+			return errors.Is(err, unix.EAGAIN) || os.IsTimeout(err) // it has too many callers already
+		}
+		_, err = peer.Of(conn.(*net.UnixConn))
+		conn.Close()
+		if !errors.Is(err, proc.ErrGone) || time.Now().After(end) {
+			return true
+		}
+	}
 }
 
 // Open sets which users can connect to the socket that Listen has made.
