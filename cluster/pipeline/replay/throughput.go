@@ -74,8 +74,8 @@ type Run struct {
 	Backup time.Duration
 }
 
-// Report is the result of a run. Useful, Lost, Paused, Idle, Unfinished and Checkpoints are from the
-// start of the first step to the trace's end.
+// Report is the result of a run. Useful, Lost, Paused, Idle, Unfinished and Checkpoints are from
+// the start of the first step to the trace's end.
 type Report struct {
 	Steps, LostSteps                       int
 	First, Last, End                       time.Duration // the first step's start, the last one's and the trace's end
