@@ -64,6 +64,39 @@ func TestPlainPyTorch(t *testing.T) {
 	}
 }
 
+// TestHuggingFace: a model of transformers that was split trains as it does whole, on any number of
+// ranks, and what is saved has the names that it has there.
+func TestHuggingFace(t *testing.T) {
+	_, err := harness.Tool("TRANSFORMERS")
+	harness.Need(t, "transformers", err)
+	for i, model := range []string{"hf-gpt2", "hf-llama"} {
+		if i != rounds.First(2) && !rounds.All() {
+			continue
+		}
+		t.Run(model, func(t *testing.T) {
+			t.Parallel()
+			whole := trained(t, "plain", model+"-whole", 4)
+			one := start(t, model, 4, 1, nil, nil)
+			many := start(t, model, 4, 5, []string{"memory=2600000", "faults=1"}, options{3: {"die=backward:5"}})
+			one.await()
+			many.await()
+			for i, want := range steps(t, whole.steps) {
+				if got := steps(t, one.lines(0))[i]; !near(got.Loss, want.Loss) || !near(got.Norm, want.Norm) {
+					t.Errorf("step %d is %+v, and of the whole model %+v", i, got, want)
+				}
+			}
+			if got := many.lines(0); got != one.lines(0) || !many.ranks[3].killed() {
+				t.Errorf("five ranks make\n%sone makes\n%s%v", got, one.lines(0), many.ranks[3].err)
+			}
+			reference := filepath.Join(t.TempDir(), "reference")
+			if err := os.WriteFile(reference, whole.model, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			run(t, "loads.py", []string{model, filepath.Join(many.dir, "out.pt"), reference}).finish(t)
+		})
+	}
+}
+
 // TestDrawn: what layers draw at random does not depend on the ranks, nor does the order of
 // samples, nor what is computed again.
 func TestDrawn(t *testing.T) {

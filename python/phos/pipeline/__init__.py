@@ -18,7 +18,8 @@ Read training.py first, then member.py, iteration.py, exchange.py and recovery.p
 """
 
 from .errors import EvictedError, ModelError, PlanError, StoppedError, TrainingError
+from .huggingface import split
 from .member import Step
 from .training import Training
 
-__all__ = ["EvictedError", "ModelError", "PlanError", "Step", "StoppedError", "Training", "TrainingError"]
+__all__ = ["EvictedError", "ModelError", "PlanError", "Step", "StoppedError", "Training", "TrainingError", "split"]

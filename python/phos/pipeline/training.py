@@ -11,7 +11,7 @@ from typing import Any, Callable, Iterable, Iterator, Sequence
 import torch
 from torch import nn
 
-from . import rendezvous
+from . import rendezvous, whole
 from .batches import Batches
 from .errors import ModelError
 from .layer import Settings
@@ -26,7 +26,8 @@ class Training:
 
     Args:
         layers: the model, cut where it may be cut: a list of modules or an nn.Sequential. A layer
-            gets what the one before returns: a tensor, or several as a tuple.
+            gets what the one before returns: a tensor, or several as a tuple. split makes them of a
+            model of Hugging Face's transformers.
         loss: called with the last layer's output and the targets; returns a mean over the samples.
         optimizer: called with the parameters of a layer; returns their optimizer.
         data: the samples, each a pair of input and target, by number.
@@ -136,10 +137,7 @@ class Training:
         """Reads the parameters of the whole model, before the first step."""
         if self._member.plan is not None:
             raise ModelError("parameters are loaded before the first step")
-        whole = torch.load(path, map_location="cpu")
-        for number, module in enumerate(self._model.modules):
-            prefix = f"{number}."
-            module.load_state_dict({key[len(prefix):]: each for key, each in whole.items() if key.startswith(prefix)})
+        whole.load(self._model, os.fspath(path))
 
 
 def _be_deterministic(device: torch.device) -> None:

@@ -1,10 +1,11 @@
-"""Writes the whole model as PyTorch does: the lowest rank gets all layers, one after the other."""
+"""Writes and reads the whole model as PyTorch does: the lowest rank gets all layers, one by one."""
 
 from __future__ import annotations
 
 import os
 
 import torch
+from torch import nn
 
 from . import state
 from .mesh import Mesh
@@ -23,6 +24,27 @@ def save(mesh: Mesh, plan: Plan, model: Model, path: str) -> None:
         tensors = {}
         for layer in range(plan.layers):
             description, content = mesh.receive(plan.holders(layer)[0], f"save/{layer}")
-            tensors.update({f"{layer}.{name}": each for name, each in state.unpack(description, content).items()})
+            for name, each in state.unpack(description, content).items():
+                tensors[whole_name(layer, model.modules[layer], name)] = each
         torch.save(tensors, f"{path}.part")
         os.replace(f"{path}.part", path)
+
+
+def load(model: Model, path: str) -> None:
+    """Reads the parameters of all layers."""
+    tensors = torch.load(path, map_location="cpu")
+    for number, module in enumerate(model.modules):
+        names = {name: whole_name(number, module, name) for name in module.state_dict()}
+        module.load_state_dict({name: tensors[whole] for name, whole in names.items() if whole in tensors})
+
+
+def whole_name(number: int, module: nn.Module, name: str) -> str:
+    """Returns the name that a tensor of a layer has in the whole model.
+
+    A layer that was cut out of a model says with which beginnings its names had others there.
+    """
+    beginnings: dict[str, str] = getattr(module, "whole_names", {"": f"{number}."})
+    for own, whole in beginnings.items():
+        if name.startswith(own):
+            return whole + name[len(own):]
+    return name

@@ -1,5 +1,9 @@
 """Models and data for the tests of training: each returns layers, data and loss."""
 
+import os
+import sys
+
+import phos.pipeline
 import torch
 from torch import nn
 from torch.nn import functional
@@ -111,6 +115,35 @@ def small(samples, width=32, blocks=4):
     return [nn.Linear(8, width), *blocks, nn.Linear(width, 5)], list(zip(points, classes)), functional.cross_entropy
 
 
+class Whole(nn.Module):
+    """A model of transformers as one layer."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.model = model
+
+    def forward(self, tokens):
+        return self.model(tokens, use_cache=False).logits
+
+
+def hugging_face(kind, samples, words=64, length=24, split=True):
+    """A language model of transformers, in layers or whole."""
+    sys.path.append(os.environ["TRANSFORMERS"])
+    from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
+
+    config = {
+        "gpt2": lambda: GPT2Config(
+            n_layer=5, n_embd=48, n_head=4, n_positions=length, vocab_size=words, resid_pdrop=0, embd_pdrop=0, attn_pdrop=0,
+        ),
+        "llama": lambda: LlamaConfig(
+            num_hidden_layers=5, hidden_size=48, intermediate_size=96, num_attention_heads=4, vocab_size=words,
+        ),
+    }[kind]()
+    model = AutoModelForCausalLM.from_config(config).train()
+    _, data, loss = gpt(samples, blocks=0, words=words, length=length)
+    return phos.pipeline.split(model, data[0][0][None]) if split else [Whole(model)], data, loss
+
+
 def make(name, samples):
     torch.manual_seed(11)
     torch.set_num_threads(1)
@@ -118,6 +151,9 @@ def make(name, samples):
         "gpt": lambda: gpt(samples), "tied": lambda: gpt(samples, tied=True),
         "dropout": lambda: gpt(samples, dropout=0.1), "conv": lambda: conv(samples),
         "small": lambda: small(samples),
+        "hf-gpt2": lambda: hugging_face("gpt2", samples), "hf-llama": lambda: hugging_face("llama", samples),
+        "hf-gpt2-whole": lambda: hugging_face("gpt2", samples, split=False),
+        "hf-llama-whole": lambda: hugging_face("llama", samples, split=False),
     }[name]()
 
 

@@ -13,6 +13,10 @@ import sys
 import phos.pipeline  # noqa: F401
 import torch  # noqa: F401
 
+if os.environ.get("TRANSFORMERS"):
+    sys.path.append(os.environ["TRANSFORMERS"])
+    from transformers import AutoModelForCausalLM, GPT2LMHeadModel, LlamaForCausalLM  # noqa: F401
+
 
 def serve():
     """Forks a process for each line, and returns the line in that process."""

@@ -1,0 +1,172 @@
+"""Takes a language model of Hugging Face's transformers apart into layers.
+
+The first layer is the model itself, without its blocks: it computes what the first block would get,
+and hands that on. What all blocks get besides, such as masks and positions, goes from block to
+block. So nothing here knows how a model computes its masks.
+"""
+
+from __future__ import annotations
+
+import operator
+from typing import Any, Callable
+
+import torch
+from torch import nn
+
+from .errors import ModelError
+
+# By type of model: where its blocks are, and what follows them.
+_FAMILIES = {
+    "bloom": ("transformer.h", ["transformer.ln_f", "lm_head"]),
+    "gpt2": ("transformer.h", ["transformer.ln_f", "lm_head"]),
+    "gpt_neo": ("transformer.h", ["transformer.ln_f", "lm_head"]),
+    "gpt_neox": ("gpt_neox.layers", ["gpt_neox.final_layer_norm", "embed_out"]),
+    "gptj": ("transformer.h", ["transformer.ln_f", "lm_head"]),
+    "llama": ("model.layers", ["model.norm", "lm_head"]),
+    "opt": ("model.decoder.layers", ["model.decoder.final_layer_norm", "model.decoder.project_out", "lm_head"]),
+}
+
+
+def split(model: Any, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> list[nn.Module]:
+    """Returns the layers of a language model of Hugging Face's transformers, for Training.
+
+    Args:
+        model: a model with a head for language, such as GPT2LMHeadModel. It is taken apart.
+        tokens: an example of the data: numbers of tokens.
+        mask: which of the tokens count, if the data have that, too.
+    """
+    kind = getattr(getattr(model, "config", None), "model_type", type(model).__name__)
+    if kind not in _FAMILIES:
+        raise ModelError(f"a model of the type {kind} cannot be split: make a list of its layers, or use one of "
+                         f"{', '.join(_FAMILIES)}")
+    at, follows = _FAMILIES[kind]
+    if any(not hasattr(model, path.partition(".")[0]) for path in [at, *follows]):
+        raise ModelError(f"a {type(model).__name__} has no head for language: use the model ForCausalLM, or LMHeadModel")
+    blocks, catcher = list(_get(model, at)), _Catcher()
+    _set(model, at, nn.ModuleList([catcher]))
+    end = _End({path: module for path in follows if (module := _get(model, path)) is not None})
+    for path in end.paths:
+        _set(model, path, nn.Identity())
+    begin = _Begin(model)
+    with torch.no_grad():
+        begin(tokens, mask)
+    return [begin, *(_Block(block, f"{at}.{number}", catcher) for number, block in enumerate(blocks)), end]
+
+
+class _Caught(Exception):  # noqa: N818  It is no error.
+    """The first block was called."""
+
+
+class _Catcher(nn.Module):
+    """Stands for the blocks, and keeps how they are called: which arguments are tensors, and the others."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.call: tuple[Any, Any] | None = None
+        self.tensors: list[torch.Tensor] = []
+
+    def forward(self, *arguments: Any, **options: Any) -> None:
+        """Ends the pass through the model."""
+        self.tensors = []
+        self.call = _without(arguments, self.tensors), _without(options, self.tensors)
+        raise _Caught
+
+    def caught(self) -> tuple[torch.Tensor, ...]:
+        """Returns the tensors that a block gets; the first one is what the block before returns."""
+        tensors, self.tensors = tuple(self.tensors), []
+        return tensors
+
+
+class _Slot(int):
+    """The place of a tensor in a call."""
+
+
+def _without(value: Any, tensors: list[torch.Tensor]) -> Any:
+    """Returns a value with slots instead of tensors, which are added to the list."""
+    if isinstance(value, torch.Tensor):
+        tensors.append(value)
+        return _Slot(len(tensors) - 1)
+    return _map(value, lambda each: _without(each, tensors))
+
+
+def _with(value: Any, tensors: tuple[torch.Tensor, ...]) -> Any:
+    """Returns the value again, with tensors instead of slots."""
+    if isinstance(value, _Slot):
+        return tensors[value]
+    return _map(value, lambda each: _with(each, tensors))
+
+
+def _map(value: Any, function: Callable[[Any], Any]) -> Any:
+    """Returns what a value is if its parts are replaced."""
+    if type(value) in (tuple, list):
+        return type(value)(function(each) for each in value)
+    if type(value) is dict:
+        return {key: function(each) for key, each in value.items()}
+    return value
+
+
+class _Begin(nn.Module):
+    """What is before the first block."""
+
+    def __init__(self, model: nn.Module) -> None:
+        super().__init__()
+        self.model = model
+        self.call: Any = None
+        self.whole_names = {"model.": ""}
+
+    def forward(self, tokens: torch.Tensor, mask: torch.Tensor | None = None) -> tuple[torch.Tensor, ...]:
+        """Returns what the first block gets."""
+        (catcher,) = (each for each in self.model.modules() if isinstance(each, _Catcher))
+        try:
+            self.model(tokens, attention_mask=mask, use_cache=False)
+        except _Caught:
+            self.call = self.call or catcher.call
+            if catcher.call != self.call:
+                raise ModelError("the blocks are called in another way than for the example: "
+                                 "split the model with an example of the same size as the data") from None
+            return catcher.caught()
+        raise ModelError(f"a {type(self.model).__name__} does not call its blocks")
+
+
+class _Block(nn.Module):
+    """A block, which is called as the first one was."""
+
+    def __init__(self, block: nn.Module, path: str, catcher: _Catcher) -> None:
+        super().__init__()
+        self.block = block
+        assert catcher.call is not None
+        self.call = catcher.call
+        self.whole_names = {"block.": f"{path}."}
+
+    def forward(self, *tensors: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Returns what the next block gets."""
+        arguments, options = self.call
+        made = self.block(*_with(arguments, tensors), **_with(options, tensors))
+        return (made[0] if isinstance(made, tuple) else made), *tensors[1:]
+
+
+class _End(nn.Module):
+    """What is behind the last block: a norm, and the head."""
+
+    def __init__(self, parts: dict[str, nn.Module]) -> None:
+        super().__init__()
+        self.paths = list(parts)
+        self.parts = nn.Sequential(*parts.values())
+        self.whole_names = {f"parts.{number}.": f"{path}." for number, path in enumerate(parts)}
+
+    def forward(self, hidden: torch.Tensor, *_: torch.Tensor) -> torch.Tensor:
+        """Returns the logits."""
+        logits: torch.Tensor = self.parts(hidden)
+        return logits
+
+
+def _get(model: Any, path: str) -> Any:
+    try:
+        return operator.attrgetter(path)(model)
+    except AttributeError:
+        return None
+
+
+def _set(model: Any, path: str, module: nn.Module) -> None:
+    owner, _, name = path.rpartition(".")
+    setattr(operator.attrgetter(owner)(model) if owner else model, name, module)

@@ -1,0 +1,88 @@
+"""Models of transformers, split: they compute the same bits, and no tensor is lost or has another name."""
+
+import copy
+import os
+import sys
+import types
+import unittest
+
+import torch
+from phos.pipeline import ModelError, split
+from phos.pipeline.whole import whole_name
+from torch import nn
+
+PACKAGES = os.environ.get("TRANSFORMERS")
+if PACKAGES:
+    sys.path.append(PACKAGES)
+
+
+def models():
+    """Yields one small model of each family."""
+    import transformers as hf
+
+    words = {"vocab_size": 64}
+    none = {"resid_pdrop": 0, "embd_pdrop": 0, "attn_pdrop": 0}
+    wide = {"hidden_size": 32, "num_hidden_layers": 3, "num_attention_heads": 4}
+    yield hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=3, n_embd=32, n_head=4, n_positions=64, **none, **words))
+    yield hf.GPTJForCausalLM(hf.GPTJConfig(n_layer=3, n_embd=32, n_head=4, n_positions=64, rotary_dim=4, **none, **words))
+    yield hf.GPTNeoForCausalLM(hf.GPTNeoConfig(
+        hidden_size=32, num_layers=2, num_heads=4, attention_types=[[["global", "local"], 1]],
+        max_position_embeddings=64, resid_dropout=0, embed_dropout=0, attention_dropout=0, **words,
+    ))
+    yield hf.GPTNeoXForCausalLM(hf.GPTNeoXConfig(intermediate_size=64, **wide, **words))
+    yield hf.LlamaForCausalLM(hf.LlamaConfig(intermediate_size=64, **wide, **words))
+    yield hf.BloomForCausalLM(hf.BloomConfig(
+        hidden_size=32, n_layer=3, n_head=4, hidden_dropout=0, attention_dropout=0, **words,
+    ))
+    for inner, before in ((16, False), (32, True)):
+        yield hf.OPTForCausalLM(hf.OPTConfig(
+            ffn_dim=64, word_embed_proj_dim=inner, do_layer_norm_before=before, dropout=0, **wide, **words,
+        ))
+
+
+def computed(layers, *values):
+    """Returns what layers compute, one after the other."""
+    for layer in layers:
+        made = layer(*values)
+        values = made if isinstance(made, tuple) else (made,)
+    return values[0]
+
+
+@unittest.skipUnless(PACKAGES, "TRANSFORMERS is not set: ./build.sh test sets it")
+class FamiliesTest(unittest.TestCase):
+    def setUp(self):
+        torch.manual_seed(3)
+        self.tokens = torch.randint(64, (2, 10))
+        self.mask = torch.ones(2, 10, dtype=torch.long)
+        self.mask[0, :3] = 0
+
+    def test_same_bits_and_names(self):
+        for model in models():
+            for inputs in ((self.tokens,), (self.tokens, self.mask)):
+                with self.subTest(type(model).__name__, mask=len(inputs) > 1):
+                    want = model(*inputs[:1], attention_mask=dict(enumerate(inputs)).get(1), use_cache=False).logits
+                    layers = split(copy.deepcopy(model), *(each[:1, :4] for each in inputs))
+                    self.assertTrue(torch.equal(computed(layers, *inputs), want))
+                    names = {whole_name(i, layer, key) for i, layer in enumerate(layers) for key in layer.state_dict()}
+                    self.assertEqual(names, set(model.state_dict()))
+
+    def test_other_call(self):
+        layers = split(next(models()), self.tokens)
+        with self.assertRaisesRegex(ModelError, "in another way than for the example"):
+            layers[0](self.tokens, self.mask)
+
+    def test_no_head(self):
+        import transformers as hf
+
+        with self.assertRaisesRegex(ModelError, "GPT2Model has no head"):
+            split(hf.GPT2Model(hf.GPT2Config(n_layer=1, n_embd=32, n_head=4)), self.tokens)
+
+
+class RefusalsTest(unittest.TestCase):
+    def test_unknown(self):
+        model = nn.Linear(2, 2)
+        with self.assertRaisesRegex(ModelError, "type Linear cannot be split.*gpt2"):
+            split(model, torch.zeros(1))
+        model.config = types.SimpleNamespace(model_type="t5")
+        with self.assertRaisesRegex(ModelError, "type t5 cannot be split"):
+            split(model, torch.zeros(1))
