@@ -31,7 +31,7 @@ func TestNamedFilesExist(t *testing.T) {
 }
 
 // madeFiles are made by phos, or by readers of a document; documents may name them.
-var madeFiles = []string{"phos-gpu-bundle.sh", "train.sh"}
+var madeFiles = []string{"phos-gpu-bundle.sh", "train.sh", "pipeline.sh"}
 
 // TestNamedFilesOfDocuments: the same for documents, where a name may also be the end of a path.
 func TestNamedFilesOfDocuments(t *testing.T) {

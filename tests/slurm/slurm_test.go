@@ -5,6 +5,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/harness"
@@ -61,7 +62,8 @@ func as(command string) string {
 }
 
 // TestPreempted: a job of "low" gives its GPU to a job of "high", and ends with the result of a run
-// that was not disturbed. Between, the script is killed, and the epilog ends its program.
+// that was not disturbed. Between, the script is killed, and the epilog ends its program. Then the
+// cluster trains in pipelines.
 func TestPreempted(t *testing.T) {
 	r := cluster(t)
 	r.Run(as("pos_cli run --name alone -- python3 train.py >/srv/jobs/alone.out 2>&1 &"))
@@ -85,6 +87,30 @@ func TestPreempted(t *testing.T) {
 		t.Errorf("the preempted job printed %s, want %s", got, want)
 	}
 	r.Run("! pos_cli image list /srv/ckpt/slurm-1")
+	trainInPipelines(t, r)
+}
+
+// trainInPipelines: a rank of a training is killed, and the others make all steps. The program is
+// that of docs/training.md, with more steps.
+func trainInPipelines(t *testing.T, r *recipe.Room) {
+	t.Helper()
+	document, err := os.ReadFile(harness.Path("docs/training.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, program, _ := strings.Cut(string(document), "```python\n")
+	program, _, _ = strings.Cut(program, "```\n")
+	const last = 999
+	r.Write("/srv/jobs/pipeline.py", strings.Replace(program, "faults=1,", fmt.Sprintf("faults=1, epochs=%d,", (last+1)/10), 1))
+	r.Run("cp -r " + harness.Path("python/phos") + " /srv/jobs/")
+	r.File("/srv/jobs/pipeline.sh")
+	r.RecipeAs(user, "/srv/jobs", "pipeline")
+	r.Eventually("grep -h '^50 ' /srv/jobs/slurm-3.out")
+	r.Run("pgrep --full '^python3 pipeline.py' | shuf -n 1 | xargs kill -KILL")
+	r.Eventually("squeue --noheader --states=all --jobs=3 | grep ' CD '")
+	if got := r.Run(fmt.Sprintf("grep -c '^%d ' /srv/jobs/slurm-3.out; ls /srv/jobs/model.pt", last)); got != "2\n/srv/jobs/model.pt\n" {
+		t.Errorf("after the loss of one of three ranks: %s", got)
+	}
 }
 
 // goOn returns a script that lets the program of a job make the other half of its steps.
