@@ -97,6 +97,33 @@ func TestHuggingFace(t *testing.T) {
 	}
 }
 
+// TestLossScale: a scale changes no bit, and with one that is too large all ranks leave out the
+// same steps.
+func TestLossScale(t *testing.T) {
+	for _, scale := range []float64{1 << 10, 1 << 130} {
+		t.Run(fmt.Sprint(scale), func(t *testing.T) {
+			t.Parallel()
+			all := inPipelines("gpt", "faults=1", fmt.Sprintf("scale=%g", scale))
+			many := start(t, "gpt", 5, 4, all, options{1: {"die=backward:9"}})
+			if scale < 1<<100 {
+				many.same(1)
+				return
+			}
+			one := start(t, "gpt", 5, 1, []string{fmt.Sprintf("scale=%g", scale)}, nil)
+			one.await()
+			many.await()
+			got := many.lines(0)
+			if got != one.lines(0) || !many.ranks[1].killed() {
+				t.Errorf("four ranks make\n%sone makes\n%s", got, one.lines(0))
+			}
+			left := regexp.MustCompile(`"norm": (NaN|Infinity)`).FindAllString(got, -1)
+			if len(left) == 0 || len(left) == 5 || strings.Count(got, "\n") != 5 {
+				t.Errorf("%d steps are left out of\n%s", len(left), got)
+			}
+		})
+	}
+}
+
 // TestDrawn: what layers draw at random does not depend on the ranks, nor does the order of
 // samples, nor what is computed again.
 func TestDrawn(t *testing.T) {

@@ -9,11 +9,12 @@ import torch
 
 from .mesh import Mesh
 from .model import Shared
+from .scale import Scale
 
 
 def agree(
     mesh: Mesh, step: int, count: int, squares: list[tuple[int, float]], losses: dict[int, float],
-    leaving: bool, computing: float,
+    leaving: bool, computing: float, scale: Scale,
 ) -> dict[str, Any]:
     """Returns what ends the step, when all ranks have their sums.
 
@@ -25,19 +26,20 @@ def agree(
         losses: those of microbatches that this rank knows.
         leaving: this rank was asked to end.
         computing: for how many seconds it has computed.
+        scale: of the loss.
     """
     leader = mesh.leader
     report = {"squares": squares, "losses": [*losses.items()], "leaving": leaving, "computing": computing}
     mesh.send(leader, f"sums/{step}", report)
     if leader == mesh.rank:
-        commit = _sum_up(mesh, step, count)
+        commit = _sum_up(mesh, step, count, scale)
         for rank in mesh.members:
             mesh.send(rank, f"commit/{step}", commit)
     commit, _ = mesh.receive(leader, f"commit/{step}")
     return commit
 
 
-def _sum_up(mesh: Mesh, step: int, count: int) -> dict[str, Any]:
+def _sum_up(mesh: Mesh, step: int, count: int, scale: Scale) -> dict[str, Any]:
     """Returns what the reports of all ranks make."""
     known: dict[int, float] = {}
     losses: dict[int, float] = {}
@@ -48,9 +50,11 @@ def _sum_up(mesh: Mesh, step: int, count: int) -> dict[str, Any]:
         losses.update(said["losses"])
         computing.append([rank, said["computing"]])
         changes = changes or said["leaving"]
+    norm = math.sqrt(math.fsum(known.values())) / count / scale.value
     return {
-        "loss": math.fsum(losses.values()) / count, "norm": math.sqrt(math.fsum(known.values())) / count,
-        "computing": computing,
+        "loss": math.fsum(losses.values()) / count, "norm": norm, "computing": computing,
+        # What all do with the step, and the scale of the next one.
+        "overflows": scale.overflows(norm), "scale": scale.after(norm),
         # Between two steps ranks come and go.
         "changes": changes,
     }

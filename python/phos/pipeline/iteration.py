@@ -120,7 +120,9 @@ class Iteration:
         if self.after is not None:
             handoff.send(self.mesh, self.after, f"forward/{number}", values)
             return
-        value, self._ends[number] = loss_gradients(values, of_outputs(self.loss, target, self.settings))
+        value, self._ends[number] = loss_gradients(
+            values, of_outputs(self.loss, target, self.settings), self.settings.scale.value
+        )
         losses.setdefault(number, value.item())
 
     def _backward(self, number: int, sums: dict[int, Tree]) -> None:

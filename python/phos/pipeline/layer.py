@@ -15,6 +15,7 @@ from torch import nn
 from . import state
 from .batches import mix
 from .errors import ModelError
+from .scale import Scale
 
 # What layers hand on: a tensor, or several.
 Values = tuple[torch.Tensor, ...]
@@ -34,10 +35,10 @@ class Settings:
     def __init__(
         self, device: torch.device, seed: int, precision: torch.dtype | None, recompute: bool,
         optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer],
-        scheduler: Callable[[torch.optim.Optimizer], Any] | None,
+        scheduler: Callable[[torch.optim.Optimizer], Any] | None, scale: Scale | None = None,
     ) -> None:
         self.device, self.seed, self.precision, self.recompute = device, seed, precision, recompute
-        self.optimizer, self.scheduler = optimizer, scheduler
+        self.optimizer, self.scheduler, self.scale = optimizer, scheduler, scale or Scale()
 
     def autocast(self) -> ContextManager[Any]:
         """Returns the context in which layers are computed."""
@@ -129,6 +130,10 @@ class Layer:
             each.grad = None
         self.version += 1
 
+    def leave_out(self) -> None:
+        """Ends a step whose gradients overflow: nothing changes."""
+        self.version += 1
+
     # State
 
     def state(self) -> dict[str, Any]:
@@ -137,6 +142,7 @@ class Layer:
             "tensors": [each.detach() for each in _tensors(self.module)],
             "optimizer": self.optimizer.state_dict() if self.optimizer is not None else None,
             "scheduler": _plain(self.scheduler.state_dict()) if self.scheduler is not None else None,
+            "scale": self.settings.scale.state(),
         }
 
     def load(self, given: dict[str, Any], version: int) -> None:
@@ -148,6 +154,8 @@ class Layer:
             self.optimizer.load_state_dict(given["optimizer"])
         if self.scheduler is not None:
             self.scheduler.load_state_dict(given["scheduler"])
+        if "scale" in given:
+            self.settings.scale.load(given["scale"])
         self.version = version
 
     def bytes(self) -> int:

@@ -414,7 +414,8 @@ class Member:
         self._totals = totals
         squares = [(layer, commit.square(layer, total, self.model.shared)) for layer, total in totals.items()]
         self._apply(commit.agree(
-            self.mesh, self.step, self.count, squares, self._losses, self.leaving, self._computing
+            self.mesh, self.step, self.count, squares, self._losses, self.leaving, self._computing,
+            self.model.settings.scale,
         ))
 
     def _compute(self, place: tuple[int, int], layers: list[Layer]) -> float:
@@ -431,11 +432,15 @@ class Member:
 
     def _apply(self, end: dict[str, Any]) -> None:
         """Makes the step that all are ready for."""
-        clip = self.task.clip
+        clip, loss_scale = self.task.clip, self.model.settings.scale
         scale = clip / (end["norm"] + 1e-6) if clip is not None and end["norm"] > clip else 1.0
         for layer, total in self._totals.items():
-            gradient = total / self.count
+            if end["overflows"]:
+                self.model.held[layer].leave_out()
+                continue
+            gradient = total / (loss_scale.value * self.count)
             self.model.held[layer].apply(gradient if scale == 1.0 else gradient * scale)
+        loss_scale.load(end["scale"])
         self._made.append(self._step(end))
         self.status.made(self.step, end)
         self.step += 1

@@ -100,13 +100,15 @@ def _costs(
     }, outputs
 
 
-def loss_gradients(outputs: Values, loss: Callable[[Values], torch.Tensor]) -> tuple[torch.Tensor, Values]:
-    """Returns the loss of the last layer's outputs, and its gradients."""
+def loss_gradients(
+    outputs: Values, loss: Callable[[Values], torch.Tensor], scale: float = 1.0,
+) -> tuple[torch.Tensor, Values]:
+    """Returns the loss of the last layer's outputs, and the gradients of the scaled loss."""
     leaves = tuple(each.detach().requires_grad_(each.is_floating_point()) for each in outputs)
     value = loss(leaves)
     if value.numel() != 1 or not value.requires_grad:
         raise ModelError("the loss is one number, computed from the outputs of the last layer")
-    value.backward()
+    (value if scale == 1.0 else value * scale).backward()
     gradients = tuple(torch.zeros_like(each) if each.grad is None else each.grad for each in floating(leaves))
     return value.detach(), gradients
 

@@ -19,6 +19,7 @@ from .member import Member, Step, Task
 from .mesh import PATIENCE
 from .model import Model
 from .profile import measure_only
+from .scale import Scale
 
 
 class Training:
@@ -39,6 +40,8 @@ class Training:
         scheduler: called with an optimizer; returns a learning rate schedule that is moved each step.
         clip: the largest norm of the gradient of the whole model.
         precision: the type that autocast computes in, such as torch.bfloat16.
+        loss_scale: by what the loss is multiplied at first, a power of two: with float16 65536 unless
+            it is given, otherwise nothing. It is halved when gradients overflow, and that step left out.
         recompute: computes each layer's forward pass again in the backward pass, to keep less.
         shuffle: puts the samples in another order in each epoch.
         seed: of the order of samples, and of what layers draw at random.
@@ -57,13 +60,14 @@ class Training:
         optimizer: Callable[[list[nn.Parameter]], torch.optim.Optimizer], data: Sequence[Any], *, microbatch: int,
         batch: int, faults: int = 0, epochs: int = 1, steps: int | None = None,
         scheduler: Callable[[torch.optim.Optimizer], Any] | None = None, clip: float | None = None,
-        precision: torch.dtype | None = None, recompute: bool = False, shuffle: bool = True, seed: int = 0,
+        precision: torch.dtype | None = None, loss_scale: float | None = None, recompute: bool = False, shuffle: bool = True, seed: int = 0,
         memory: int = 0, device: torch.device | str | None = None,
         collate: Callable[[list[Any]], Any] | None = None, patience: float = PATIENCE, reproducible: bool = True,
         resume: str | os.PathLike[str] | None = None,
     ) -> None:
         batches = Batches(data, microbatch, batch, seed, shuffle, collate)
-        settings = Settings(_device(device), seed, precision, recompute, optimizer, scheduler)
+        scale = Scale.of(loss_scale, precision)
+        settings = Settings(_device(device), seed, precision, recompute, optimizer, scheduler, scale)
         self._model = Model(layers, settings)
         self.steps = batches.steps * epochs if steps is None else steps
         measure_only(self._model, batches, loss)

@@ -100,7 +100,7 @@ def main(name, steps, microbatch, batch, clip, out, *options):
             time.sleep(0.01)
     job = pp.Training(
         layers, loss, models.optimizer, data, microbatch=microbatch, batch=batch, faults=int(given.get("faults", 0)),
-        scheduler=models.scheduler, clip=clip, shuffle=given.get("shuffle") == "yes",
+        loss_scale=float(given["scale"]) if given.get("scale") else None, scheduler=models.scheduler, clip=clip, shuffle=given.get("shuffle") == "yes",
         recompute=given.get("recompute") == "yes", memory=int(given.get("memory", 0)),
         patience=float(given.get("patience", 30)), reproducible=given.get("reproducible") != "no", resume=given.get("resume"),
     )
