@@ -15,6 +15,7 @@ from torch import nn
 
 from .errors import ModelError
 
+_LIKE_LLAMA = ("model.layers", ["model.norm", "lm_head"])
 # By type of model: where its blocks are, and what follows them.
 _FAMILIES = {
     "bloom": ("transformer.h", ["transformer.ln_f", "lm_head"]),
@@ -22,7 +23,7 @@ _FAMILIES = {
     "gpt_neo": ("transformer.h", ["transformer.ln_f", "lm_head"]),
     "gpt_neox": ("gpt_neox.layers", ["gpt_neox.final_layer_norm", "embed_out"]),
     "gptj": ("transformer.h", ["transformer.ln_f", "lm_head"]),
-    "llama": ("model.layers", ["model.norm", "lm_head"]),
+    **dict.fromkeys(["gemma", "llama", "mistral", "olmo2", "phi3", "qwen2", "qwen3", "starcoder2"], _LIKE_LLAMA),
     "opt": ("model.decoder.layers", ["model.decoder.final_layer_norm", "model.decoder.project_out", "lm_head"]),
 }
 
@@ -43,6 +44,11 @@ def split(model: Any, tokens: torch.Tensor, mask: torch.Tensor | None = None) ->
     if any(not hasattr(model, path.partition(".")[0]) for path in [at, *follows]):
         raise ModelError(f"a {type(model).__name__} has no head for language: use the model ForCausalLM, or LMHeadModel")
     blocks, catcher = list(_get(model, at)), _Catcher()
+    # Models may ask their blocks for this, to choose a mask.
+    attention = {getattr(block, "attention_type", None) for block in blocks}
+    if len(attention) > 1:
+        raise ModelError(f"the blocks of a {type(model).__name__} get different masks: make a list of its layers")
+    (catcher.attention_type,) = attention
     _set(model, at, nn.ModuleList([catcher]))
     end = _End({path: module for path in follows if (module := _get(model, path)) is not None})
     for path in end.paths:
@@ -63,6 +69,7 @@ class _Catcher(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.call: tuple[Any, Any] | None = None
+        self.attention_type: str | None = None
         self.tensors: list[torch.Tensor] = []
 
     def forward(self, *arguments: Any, **options: Any) -> None:

@@ -34,6 +34,15 @@ def models():
     yield hf.BloomForCausalLM(hf.BloomConfig(
         hidden_size=32, n_layer=3, n_head=4, hidden_dropout=0, attention_dropout=0, **words,
     ))
+    # Those of newer versions.
+    few = {"num_key_value_heads": 2, "pad_token_id": 0, "intermediate_size": 64}
+    for name in ("Gemma", "Mistral", "Olmo2", "Phi3", "Qwen2", "Qwen3", "Starcoder2"):
+        if hasattr(hf, f"{name}Config"):
+            heads = {"head_dim": 8} if name in ("Gemma", "Qwen3") else {}
+            model = hf.AutoModelForCausalLM.from_config(getattr(hf, f"{name}Config")(**few, **heads, **wide, **words))
+            for part in model.modules():
+                part.p = 0  # of Dropout
+            yield model
     for inner, before in ((16, False), (32, True)):
         yield hf.OPTForCausalLM(hf.OPTConfig(
             ffn_dim=64, word_embed_proj_dim=inner, do_layer_norm_before=before, dropout=0, **wide, **words,
