@@ -33,7 +33,7 @@ func openDirectory(path string) (*directory, error) {
 }
 
 // close releases the lock.
-func (d *directory) close() error { return d.file.Close() }
+func (d *directory) close() error { return unlock(d.file) }
 
 // inside returns the path of a file in the directory.
 func (d *directory) inside(elements ...string) string {
@@ -50,17 +50,22 @@ func (d *directory) checkDatabase() error {
 	if err != nil {
 		return err
 	}
-	defer database.Close()
-	return lock(database)
+	return errors.Join(lock(database), unlock(database))
 }
 
-// lock locks a file until it is closed.
+// lock locks a file until unlock.
 func lock(file *os.File) error {
 	err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if errors.Is(err, unix.EWOULDBLOCK) {
 		return ErrInUse
 	}
 	return err
+}
+
+// unlock closes a file. Another program that this process is starting may have it open until it is
+// executed, and would keep the lock.
+func unlock(file *os.File) error {
+	return errors.Join(unix.Flock(int(file.Fd()), unix.LOCK_UN), file.Close())
 }
 
 // openPrivate opens a directory that only the user of this process can reach.
