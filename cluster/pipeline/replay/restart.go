@@ -32,10 +32,10 @@ func (r *Restarts) Replay() (*Report, error) {
 	if err := r.check(); err != nil {
 		return nil, err
 	}
-	if r.Restart < 0 || r.Checkpoint < 0 || r.Every < 1 {
+	if r.Restart < 0 || r.Checkpoint < 0 || r.Every < 1 || r.Restart > maxTime || r.Checkpoint > maxTime {
 		return nil, &pipeline.InputError{
 			Problem: fmt.Sprintf("a restart of %v, a checkpoint of %v every %d steps", r.Restart, r.Checkpoint, r.Every),
-			Want:    "times of 0 or more, and 1 step or more",
+			Want:    "times of 0 to 36 years, and 1 step or more",
 		}
 	}
 	first := r.Ready + r.Restart
@@ -46,7 +46,11 @@ func (r *Restarts) Replay() (*Report, error) {
 		if i == len(r.Trace)-1 {
 			break
 		}
-		if s.present += change(e); !e.Up || s.Throughput[s.nodes] == 0 {
+		s.present += change(e)
+		if err := r.Throughput.check(e.At, s.present); err != nil {
+			return nil, err
+		}
+		if !e.Up || s.Throughput[s.nodes] == 0 {
 			s.restart(e.At)
 		}
 	}

@@ -129,17 +129,12 @@ func (r *Run) Replay() (*Report, error) {
 		if r.PipelineNodes > 0 && !e.Up {
 			s.interrupt(e.At)
 		}
-		if s.present += change(e); !s.measured() {
-			return nil, &pipeline.InputError{
-				Where: fmt.Sprintf("event at %s s", pipeline.Seconds(e.At)),
-				Problem: fmt.Sprintf(
-					"leaves %d nodes",
-					s.present,
-				), Want: fmt.Sprintf("a number that has a throughput: %v", s.Throughput.counts()),
-			}
+		s.present += change(e)
+		if err := r.Throughput.check(e.At, s.present); err != nil {
+			return nil, err
 		}
 		if !e.Up || s.ends == never && s.replanned == never {
-			s.replanned = e.At + r.Pause
+			s.replanned, s.joins = e.At+r.Pause, false
 		} else if r.PipelineNodes > 0 && s.replanned == never {
 			s.joins = true
 		} // else new nodes wait: they are used after the next failure
@@ -187,10 +182,16 @@ func change(e Event) int {
 	return -1
 }
 
-// measured reports whether the present number of nodes has a throughput.
-func (s *runState) measured() bool {
-	_, ok := s.Throughput[s.present]
-	return ok
+// check returns an error if the number of nodes after an event has no throughput.
+func (t Throughput) check(at time.Duration, nodes int) error {
+	if _, ok := t[nodes]; ok {
+		return nil
+	}
+	return &pipeline.InputError{
+		Where:   fmt.Sprintf("event at %s s", pipeline.Seconds(at)),
+		Problem: fmt.Sprintf("leaves %d nodes", nodes),
+		Want:    fmt.Sprintf("a number that has a throughput: %v", t.counts()),
+	}
 }
 
 // counts returns the node counts that have a throughput, in ascending order.

@@ -150,6 +150,9 @@ func (s *search) two() bool {
 				}
 			}
 			s.exchange(place, other)
+			if s.effort < 0 {
+				return false
+			}
 		}
 	}
 	return false

@@ -53,12 +53,16 @@ class Backups:
             self._next = max(self._next, time.monotonic() + LEAST)
 
     def _target(self, plan: Plan, machines: dict[int, str], layer: int) -> int | None:
-        """Returns the next rank that has a layer: on another machine, if there is one."""
-        holders = plan.holders(layer)
-        place = holders.index(self.mesh.rank)
-        others = holders[place + 1:] + holders[:place]
-        elsewhere = [rank for rank in others if machines[rank] != machines[self.mesh.rank]]
-        return next(iter(elsewhere + others), None)
+        """Returns another rank that has a layer: on another machine, if there is one.
+
+        The ranks of one machine choose different ones, as far as there are so many.
+        """
+        holders, here = plan.holders(layer), machines[self.mesh.rank]
+        own = [rank for rank in holders if machines[rank] == here]
+        others = [rank for rank in holders if machines[rank] != here]
+        if others:
+            return others[own.index(self.mesh.rank) % len(others)]
+        return own[(own.index(self.mesh.rank) + 1) % len(own)] if len(own) > 1 else None
 
     def offer(self, sums: dict[int, Tree], losses: dict[int, float]) -> None:
         """Sends what has been added since the last backup, if it is time for one."""
@@ -78,7 +82,7 @@ class Backups:
         self, target: int, parts: list[tuple[int, Node]], sums: dict[int, Tree], losses: dict[int, float], began: float,
     ) -> None:
         self._sent.update(parts)
-        bodies = [as_bytes(sums[layer].parts[node].clone()) for layer, node in parts]
+        bodies = [as_bytes(sums[layer].parts[node].to("cpu", copy=True)) for layer, node in parts]
         self._number += 1
         with self._lock:
             self._waiting[self._number] = began
@@ -107,7 +111,7 @@ class Backups:
                 kept, node = self._kept[rank].setdefault(layer, {}), (level, place)
                 for other in [each for each in kept if _inside(each, node)]:
                     del kept[other]
-                kept[node] = torch.empty(0, dtype=torch.uint8) if body is None else body[at:at + size]
+                kept[node] = torch.empty(0, dtype=torch.uint8) if body is None else body[at:at + size].clone()
                 at += size
         self.mesh.post(rank, "backed", {"number": meta["number"]})
 
@@ -116,22 +120,25 @@ class Backups:
     ) -> None:
         """Adds what lost ranks had sent of a step to the sums of this rank."""
         with self._lock:
-            lost = [rank for rank in sorted(self._kept) if rank in self.mesh.lost]
-            for rank in lost:
-                kept = self._kept.pop(rank)
-                if self._steps.pop(rank) != step:
-                    continue
-                for number, loss in self._losses.pop(rank).items():
-                    losses.setdefault(number, loss)
-                for layer, parts in kept.items():
-                    if layer in layers and layer in sums:
-                        _add(layers[layer], sums[layer], parts)
+            lost = [rank for rank, of in sorted(self._steps.items()) if rank in self.mesh.lost and of == step]
+            found = [self._pop(rank) for rank in lost]
+        for kept, known in found:
+            for number, loss in known.items():
+                losses.setdefault(number, loss)
+            for layer, parts in kept.items():
+                if layer in layers and layer in sums:
+                    _add(layers[layer], sums[layer], parts)
 
     def forget(self, step: int) -> None:
         """Forgets what is of steps before."""
         with self._lock:
             for rank in [rank for rank, of in self._steps.items() if of < step]:
-                del self._steps[rank], self._kept[rank], self._losses[rank]
+                self._pop(rank)
+
+    def _pop(self, rank: int) -> tuple[dict[int, dict[Node, torch.Tensor]], dict[int, float]]:
+        """Returns what a rank has sent, and forgets it."""
+        del self._steps[rank]
+        return self._kept.pop(rank), self._losses.pop(rank)
 
 
 def _inside(node: Node, other: Node) -> bool:
@@ -144,4 +151,4 @@ def _add(layer: Layer, tree: Tree, parts: dict[Node, torch.Tensor]) -> None:
     """Adds parts to a tree that has none of their microbatches."""
     for node, content in parts.items():
         if tree.covered().isdisjoint(numbers(node, tree.count)):
-            tree.add(node, content.clone().view(layer.kind).to(layer.settings.device))
+            tree.add(node, content.view(layer.kind).to(layer.settings.device))

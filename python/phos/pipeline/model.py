@@ -57,6 +57,24 @@ class Model:
                 _replace(self.modules[place.layer], parameter, nn.Parameter(parameter.detach().clone()))
         return [used for used in places.values() if len(used) > 1]
 
+    def tie(self) -> None:
+        """Gives parameters that several layers use the values that they have in the first one."""
+        with torch.no_grad():
+            for places in self.shared:
+                first = self._parameter(places[0])
+                for place in places[1:]:
+                    self._parameter(place).copy_(first)
+
+    def _parameter(self, place: Shared) -> nn.Parameter:
+        at = 0
+        for parameter in self.modules[place.layer].parameters():
+            if not parameter.requires_grad:
+                continue
+            if at == place.begin:
+                return parameter
+            at += parameter.numel()
+        raise LookupError(place)
+
     def _part(self) -> None:
         """Gives each layer its own copy of the modules that several use."""
         seen: set[nn.Module] = set()

@@ -8,6 +8,7 @@ import torch
 from torch import nn
 
 from . import state
+from .errors import ModelError
 from .mesh import Mesh
 from .model import Model
 from .plan import Plan
@@ -30,12 +31,25 @@ def save(mesh: Mesh, plan: Plan, model: Model, path: str) -> None:
         os.replace(f"{path}.part", path)
 
 
+# What older models of transformers have written, and newer ones do not read: no parameters.
+_BUFFERS = (".attn.bias", ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", ".inv_freq")
+
+
 def load(model: Model, path: str) -> None:
     """Reads the parameters of all layers."""
     tensors = torch.load(path, map_location="cpu")
+    used: set[str] = set()
     for number, module in enumerate(model.modules):
         names = {name: whole_name(number, module, name) for name in module.state_dict()}
-        module.load_state_dict({name: tensors[whole] for name, whole in names.items() if whole in tensors})
+        lacking = [whole for whole in names.values() if whole not in tensors]
+        if lacking:
+            raise ModelError(f"{path} has no {lacking[0]}")
+        module.load_state_dict({name: tensors[whole] for name, whole in names.items()})
+        used.update(names.values())
+    unknown = [name for name in tensors if name not in used and not name.endswith(_BUFFERS)]
+    if unknown:
+        raise ModelError(f"{path} has {unknown[0]}, and the model has not")
+    model.tie()
 
 
 def whole_name(number: int, module: nn.Module, name: str) -> str:

@@ -72,6 +72,10 @@ class FamiliesTest(unittest.TestCase):
                     want = model(*inputs[:1], attention_mask=dict(enumerate(inputs)).get(1), use_cache=False).logits
                     layers = split(copy.deepcopy(model), *(each[:1, :4] for each in inputs))
                     self.assertTrue(torch.equal(computed(layers, *inputs), want))
+                    if len(inputs) > 1:
+                        full = self.tokens, torch.ones_like(self.mask)
+                        want = model(self.tokens, attention_mask=full[1], use_cache=False).logits
+                        self.assertTrue(torch.equal(computed(layers, *full), want))
                     names = {whole_name(i, layer, key) for i, layer in enumerate(layers) for key in layer.state_dict()}
                     self.assertEqual(names, set(model.state_dict()))
 
@@ -80,11 +84,39 @@ class FamiliesTest(unittest.TestCase):
         with self.assertRaisesRegex(ModelError, "in another way than for the example"):
             layers[0](self.tokens, self.mask)
 
-    def test_no_head(self):
+    def test_half_precision(self):
+        for model in models():
+            with self.subTest(type(model).__name__):
+                model = model.to(torch.bfloat16)
+                want = model(self.tokens, use_cache=False).logits
+                got = computed(split(model, self.tokens), self.tokens)
+                self.assertEqual(got.dtype, want.dtype)
+                self.assertTrue(torch.equal(got, want))
+
+    def test_other_models(self):
         import transformers as hf
 
-        with self.assertRaisesRegex(ModelError, "GPT2Model has no head"):
-            split(hf.GPT2Model(hf.GPT2Config(n_layer=1, n_embd=32, n_head=4)), self.tokens)
+        small = {"n_layer": 1, "n_embd": 32, "n_head": 4, "n_positions": 16}
+        for kind in (hf.GPT2Model, hf.GPT2DoubleHeadsModel, hf.GPT2ForSequenceClassification):
+            with self.assertRaisesRegex(ModelError, f"{kind.__name__} is no model with only a head for language"):
+                split(kind(hf.GPT2Config(**small)), self.tokens)
+        opt = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 4, "layerdrop": 0.1}
+        with self.assertRaisesRegex(ModelError, "layerdrop"):
+            split(hf.OPTForCausalLM(hf.OPTConfig(ffn_dim=8, word_embed_proj_dim=32, **opt)), self.tokens)
+        model = hf.GPT2LMHeadModel(hf.GPT2Config(**small))
+        model.gradient_checkpointing_enable()
+        with self.assertRaisesRegex(ModelError, "recompute=True"):
+            split(model, self.tokens)
+
+    def test_again(self):
+        model = next(models())
+        with self.assertRaises(IndexError):
+            split(model, self.tokens + 64)
+        layers = split(model, self.tokens)  # an example that failed has changed nothing
+        with self.assertRaisesRegex(ModelError, "was split before"):
+            split(model, self.tokens)
+        with self.assertRaisesRegex(ModelError, "65 tokens, and the model knows 64 positions"):
+            layers[0](torch.zeros(1, 65, dtype=torch.long))
 
 
 class RefusalsTest(unittest.TestCase):
