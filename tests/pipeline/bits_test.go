@@ -171,11 +171,7 @@ func near(a, b float64) bool { return math.Abs(a-b) < 1e-4*math.Abs(b) }
 // TestByHand: the program of docs/training.md, started as it says there.
 func TestByHand(t *testing.T) {
 	t.Parallel()
-	document := read(t, harness.Path("docs/training.md"))
-	_, program, _ := strings.Cut(document, "```python\n")
-	program, _, _ = strings.Cut(program, "```\n")
-	_, commands, _ := strings.Cut(document, "tested by: tests/pipeline TestByHand -->\n")
-	commands, _, _ = strings.Cut(commands, "\nRank 0 is")
+	program, commands := documented(t, "TestByHand", 1)
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "train.py"), []byte(program), 0o600); err != nil {
 		t.Fatal(err)
