@@ -73,6 +73,34 @@ func TestLeaves(t *testing.T) {
 	tr.sameFrom(nil, []int{0})
 }
 
+// TestAhead: layers are copied while a step is computed, so that nothing is left to copy at its
+// end: for a rank that comes, and for those that get what a leaving one has.
+func TestAhead(t *testing.T) {
+	for _, comes := range []bool{true, false} {
+		t.Run(map[bool]string{true: "join", false: "leave"}[comes], func(t *testing.T) {
+			t.Parallel()
+			tr := start(t, "gpt", 5, 5, inThesePipelines("gpt", "faults=1", "slow=0.4"), nil)
+			var joins *rank
+			if comes {
+				joins = tr.prepare()
+			}
+			tr.awaitStep(3, 2)
+			var left []int
+			if comes {
+				tr.join(joins)
+			} else {
+				tr.leave(1)
+				left = append(left, 1)
+			}
+			s := tr.look("the ranks have changed", func(s *shown) bool { return len(s.Events) > 1 })
+			if last := s.Events[1]; last.Bytes != 0 || len(last.Joined)+len(last.Left) != 1 {
+				t.Errorf("between the steps %d bytes are copied: %+v", last.Bytes, last)
+			}
+			tr.sameFrom(nil, left)
+		})
+	}
+}
+
 // TestOtherTraining: a process that trains something else does not join. The others go on.
 func TestOtherTraining(t *testing.T) {
 	t.Parallel()

@@ -64,7 +64,7 @@ class Checkpoints:
         """Writes what this rank has when it does not go on. Others may have the rest, or write it later."""
         if self.target is None:
             return
-        self._write(step, list(self.model.held))
+        self._write(step, [number for number, layer in self.model.held.items() if layer.version == step])
         self._finish(step, start)
         log.warning(
             "rank %d: has written its layers after step %d to %s: start with resume when ranks are there again",

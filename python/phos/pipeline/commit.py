@@ -29,7 +29,11 @@ def agree(
         scale: of the loss.
     """
     leader = mesh.leader
-    report = {"squares": squares, "losses": [*losses.items()], "leaving": leaving, "computing": computing}
+    report = {
+        "squares": squares, "losses": [*losses.items()], "leaving": leaving, "computing": computing,
+        # A rank without layers may not know it.
+        "scale": scale.state() if squares else None,
+    }
     mesh.send(leader, f"sums/{step}", report)
     if leader == mesh.rank:
         commit = _sum_up(mesh, step, count, scale)
@@ -50,6 +54,8 @@ def _sum_up(mesh: Mesh, step: int, count: int, scale: Scale) -> dict[str, Any]:
         losses.update(said["losses"])
         computing.append([rank, said["computing"]])
         changes = changes or said["leaving"]
+        if said["scale"] is not None:
+            scale.load(said["scale"])
     norm = math.sqrt(math.fsum(known.values())) / count / scale.value
     return {
         "loss": math.fsum(losses.values()) / count, "norm": norm, "computing": computing,

@@ -52,14 +52,23 @@ def _go_on(member: Member, reports: dict[int, recovery.Report]) -> dict[str, Any
     return {
         "base": base, "run": member.checkpoints.run or secrets.token_hex(8), "profile": profile, "hash": plan.hash,
         "checkpoint": chosen,
-        "held": [[rank, report.held] for rank, report in reports.items()],
+        "held": [[rank, _held(report, going.step)] for rank, report in reports.items()],
         "keep": [[layer, [*parts.items()]] for layer, parts in going.keep.items()],
         "losses": [*going.losses.items()], "missing": going.missing, "leaving": leaving,
         "plan": None if member.plan is None else [member.plan.text, member.plan.ranks],
         "start": member.start(),
+        "scale": going.commit["scale"] if going.commit is not None else member.model.settings.scale.state(),
         "places": [[rank, report.place] for rank, report in reports.items()],
         "lost": sorted(member.mesh.lost.items()),
     }
+
+
+def _held(report: recovery.Report, step: int) -> list[int]:
+    """Returns the layers that a rank has, or will have when it has made the step before.
+
+    Of those that were copied ahead only the ones that have made it count: the others will not.
+    """
+    return sorted({*report.held, *(layer for layer, version in report.ahead.items() if version == step)})
 
 
 def _plan(

@@ -13,10 +13,11 @@ import torch
 
 from . import commit, leader, recovery, status, transfer, whole
 from . import plan as planner
+from .ahead import Ahead
 from .backup import Backups
 from .batches import Batches
 from .checkpoint import Checkpoints
-from .errors import Interrupted, PlanError, TrainingError
+from .errors import EvictedError, Interrupted, PlanError, TrainingError
 from .evaluation import Evaluation
 from .exchange import Exchange
 from .iteration import Iteration
@@ -107,12 +108,16 @@ class Member:
         # For how long this rank has computed in this step.
         self._computing = 0.0
         self._backups = Backups(mesh)
+        self._ahead = Ahead(mesh, model, self._make_step)
+        self._ahead.plan_when_asked(self._plan_ahead)
         self._machines: dict[int, str] = {}
         self.status = status.Status(mesh.rank, task.steps, task.faults)
         mesh.status = self.status.line
         self.status.keep_telling(mesh)
         # The step of the last checkpoint.
         self._written = 0
+        # It has come while others trained.
+        self._came = mesh.joining
 
     @property
     def rank(self) -> int:
@@ -218,11 +223,10 @@ class Member:
         self._barrier(lead, members, "ready")
         self._adopt()
         self._barrier(lead, members, "begun")  # a rank that leaves may be needed until all have
-        self.mesh.part(decision["leaving"])
-        if self.rank in decision["leaving"]:
-            raise SystemExit(_TERMINATED)
+        self._part(decision["leaving"], members)
         assert self.plan is not None
         self.model.release(self.plan.layers_of(self.rank))
+        self._ahead.settle()
         self._together = True
         seconds = time.monotonic() - began
         self.status.regrouped(self.plan, decision, seconds, sum(each.bytes for each in self._stripes))
@@ -236,6 +240,21 @@ class Member:
                 "%d microbatches are to compute",
                 self.rank, self.mesh.members, seconds, moved, len(self._missing),
             )
+
+    def _part(self, leaving: list[int], members: list[int]) -> None:
+        """Goes on without ranks that leave. These end when the others do not count on them any longer."""
+        self.mesh.part(leaving)
+        stay = [rank for rank in members if rank not in leaving]
+        if self.rank in stay:
+            for rank in leaving:
+                self.mesh.send(rank, "parted")
+            return
+        try:
+            for rank in stay:
+                self.mesh.receive(rank, "parted")
+        except (Interrupted, EvictedError):
+            pass  # they have lost one of them, and know that this one leaves
+        raise SystemExit(_TERMINATED)
 
     def _warn_of_machines(self) -> None:
         """Says which machines have all copies of some layer, though more are wanted."""
@@ -257,7 +276,7 @@ class Member:
         self._check_majority()
         self.mesh.leave_generation()
         lowest = self.mesh.lowest()
-        if lowest == self.rank and self.mesh.joining:
+        if lowest == self.rank and self._came and self.plan is None:
             raise TrainingError("the training has ended before this rank became a member")
         if lowest == self.rank:
             return self.rank, self.mesh.begin(admit=self._steps_next)
@@ -304,10 +323,14 @@ class Member:
     def _report(self) -> recovery.Report:
         if self._next_step is None:
             self._backups.restore(self.step, self.model.held, self._sums, self._losses)
+        self._ahead.take()
+        taken = dict(self._ahead.taken)
         step = self.step if self._next_step is None else self._next_step
-        held = sorted(number for number, layer in self.model.held.items() if layer.version == step)
+        held = sorted(
+            number for number, layer in self.model.held.items() if layer.version == step and number not in taken
+        )
         report = recovery.Report(step, self._commit, held, losses=self._losses, uses=self._uses, result=self._result)
-        report.leaving, report.place = self.leaving, status.place()
+        report.leaving, report.place, report.ahead = self.leaving, status.place(), taken
         report.parts = {layer: list(tree.parts) for layer, tree in self._sums.items()}
         if self.plan is not None:
             report.plan = self._planned, self.plan.hash
@@ -355,6 +378,7 @@ class Member:
             text, ranks = decision["plan"]
             self.plan, self.step = planner.decode(text, tuple(ranks)), decision["step"]
             self._uses, self._result = decision["uses"], decision["result"]
+            self.model.settings.scale.load(decision["scale"])
         self._machines = {rank: place["host"] for rank, place in decision["places"]}
         plan = self.plan_for(decision["base"], decision["profile"], self._machines, decision["leaving"])
         if plan.hash != decision["hash"]:
@@ -432,15 +456,12 @@ class Member:
 
     def _apply(self, end: dict[str, Any]) -> None:
         """Makes the step that all are ready for."""
-        clip, loss_scale = self.task.clip, self.model.settings.scale
-        scale = clip / (end["norm"] + 1e-6) if clip is not None and end["norm"] > clip else 1.0
-        for layer, total in self._totals.items():
-            if end["overflows"]:
-                self.model.held[layer].leave_out()
-                continue
-            gradient = total / (loss_scale.value * self.count)
-            self.model.held[layer].apply(gradient if scale == 1.0 else gradient * scale)
-        loss_scale.load(end["scale"])
+        with self._ahead.still:
+            held = self.model.held
+            self._ahead.step_ends(self._totals, end)
+            for layer, total in self._totals.items():
+                self._make_step(held[layer], total, end)
+            self.model.settings.scale.load(end["scale"])
         self._made.append(self._step(end))
         self.status.made(self.step, end)
         self.step += 1
@@ -450,6 +471,33 @@ class Member:
         self._elsewhere = {}
         self._sums = {layer: Tree(self.count) for layer in self.model.held}
         self._backups.forget(self.step)
+
+    def _make_step(self, layer: Layer, total: torch.Tensor, end: dict[str, Any]) -> None:
+        """Lets a layer make a step with its sum of gradients."""
+        if end["overflows"]:
+            layer.leave_out()
+            return
+        clip = self.task.clip
+        scale = clip / (end["norm"] + 1e-6) if clip is not None and end["norm"] > clip else 1.0
+        gradient = total / (self.model.settings.scale.value * self.count)
+        layer.apply(gradient if scale == 1.0 else gradient * scale)
+
+    def leave_soon(self) -> None:
+        """Lets this rank end after the step, when others have its layers. A signal handler calls it."""
+        self.leaving = True
+        if self.plan is not None:
+            self._ahead.leave()
+
+    def _plan_ahead(self, leaving: set[int]) -> planner.Plan | None:
+        """Returns the plan for after the step, if this rank leads and others come or leave."""
+        plan, newcomers, members = self.plan, self.mesh.newcomers(), self.mesh.members
+        if plan is None or self.mesh.leader != self.rank or not self._steps_next:
+            return None
+        goes = sorted(leaving & set(members))
+        if not newcomers and not goes:
+            return None
+        machines = {rank: self._machines.get(rank, self.mesh.hosts.get(rank, "")) for rank in [*members, *newcomers]}
+        return planner.again(plan, sorted(machines), machines, goes, self.task.faults)
 
     def _step(self, end: dict[str, Any]) -> Step:
         """Returns the step that has just been made."""

@@ -85,6 +85,9 @@ class Mesh:
         self._connected: set[int] = set()
         # This rank has come while others trained, and is no member yet.
         self.joining = False
+        # Called when a rank has come, and where those are.
+        self.on_join: Callable[[], None] = lambda: None
+        self.hosts: dict[int, str] = {}
         # Ranks that have said that the training is over.
         self.finished: set[int] = set()
         # What the training says of itself, as a line of JSON.
@@ -124,9 +127,9 @@ class Mesh:
             self._newcomers.add(rank)
         self.serve(rank)
 
-    def join(self) -> None:
+    def join(self, host: str) -> None:
         """Tells all others that this rank is connected to all, and may become a member."""
-        self._put_all({"kind": "join"})
+        self._put_all({"kind": "join", "host": host})
 
     def lowest(self) -> int:
         """Returns the rank that leads next: the lowest that lives and is a member, or may be."""
@@ -198,6 +201,11 @@ class Mesh:
                     raise Interrupted
                 self._ready.wait()
             return self._arrived.pop(key)
+
+    def has_left(self, rank: int, generation: int) -> bool:
+        """Reports whether all has come that another rank has sent in a generation."""
+        with self._ready:
+            return rank in self.lost or rank == self.rank or self._past.get(rank, -1) >= generation
 
     def leave_generation(self) -> None:
         """Tells all others that nothing of this generation follows from this rank."""
@@ -417,6 +425,8 @@ class Mesh:
                 self._past[rank] = header["generation"]
             elif kind == "join":
                 self._connected.add(rank)
+                self.hosts[rank] = str(header["host"])
+                self.on_join()
             elif kind == "finished":
                 self.finished.add(rank)
             elif kind == "evicted":

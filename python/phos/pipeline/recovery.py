@@ -28,6 +28,8 @@ class Report:
     # the last one gave.
     uses: int = 0
     result: float | None = None
+    # Layers that were copied here ahead of the change, with their versions.
+    ahead: dict[int, int] = field(default_factory=dict)
     # It was asked to end.
     leaving: bool = False
     # Where it is: host, pid and the like.
@@ -43,13 +45,15 @@ class Report:
 
     def encode(self) -> dict[str, Any]:
         """Returns the report as JSON has it."""
-        return {**asdict(self), "parts": [*self.parts.items()], "losses": [*self.losses.items()]}
+        return {
+            **asdict(self), "parts": [*self.parts.items()], "losses": [*self.losses.items()], "ahead": [*self.ahead.items()],
+        }
 
     @staticmethod
     def decode(text: dict[str, Any]) -> Report:
         """Returns the report that encode has made a text of."""
         parts = {layer: [(level, place) for level, place in nodes] for layer, nodes in text["parts"]}
-        return Report(**{**text, "parts": parts, "losses": dict(text["losses"])})
+        return Report(**{**text, "parts": parts, "losses": dict(text["losses"]), "ahead": dict(text["ahead"])})
 
 
 def base(reports: dict[int, Report]) -> str:

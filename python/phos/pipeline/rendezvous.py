@@ -22,7 +22,7 @@ import torch.distributed as dist
 
 from .. import inside
 from ..errors import PhosError
-from . import mesh
+from . import mesh, status
 from .errors import TrainingError
 
 # How long ranks wait for each other at the start.
@@ -294,7 +294,7 @@ def _join(answer: tuple[dict[str, Any], Address], doors: str, patience: float) -
             meeting.mesh.start()
             if _connect_to_all(meeting, known, doors):
                 _serve(meeting, listener, own, port)
-                meeting.mesh.join()
+                meeting.mesh.join(status.place()["host"])
                 return meeting.mesh
             meeting.mesh.close()
             listener.close()

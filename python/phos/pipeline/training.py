@@ -89,7 +89,7 @@ class Training:
 
         def leave(number: int, frame: object) -> None:
             signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            self._member.leaving = True
+            self._member.leave_soon()
 
         signal.signal(signal.SIGTERM, leave)
 

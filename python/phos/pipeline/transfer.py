@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import zlib
-from typing import Any
+from typing import Any, Sequence
 
 import torch
 
@@ -12,6 +12,10 @@ from .errors import TrainingError
 from .mesh import Mesh, memory
 from .model import Model
 from .plan import Plan, Stripe
+
+
+# A description, and a stripe's bytes.
+Message = tuple[Any, "torch.Tensor | None"]
 
 
 def wanted(plan: Plan, held: dict[int, list[int]]) -> list[Stripe]:
@@ -28,10 +32,15 @@ def send(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int]) -> N
         if stripe.layer not in packed:
             description, content = state.pack(model.held[stripe.layer].state())
             packed[stripe.layer] = description, content, state.digest(content)
-        description, content, digest = packed[stripe.layer]
-        part = content[_place(stripe, content.numel(), sizes)]
-        meta = {"state": description, "bytes": content.numel(), "digest": digest, "sum": zlib.crc32(memory(part))}
-        mesh.send(stripe.target, _tag(stripe), meta, part)
+        mesh.send(stripe.target, _tag(stripe), *part_of(stripe, *packed[stripe.layer], sizes))
+
+
+def part_of(
+    stripe: Stripe, description: Any, content: torch.Tensor, digest: str, sizes: Sequence[int],
+) -> tuple[dict[str, Any], torch.Tensor]:
+    """Returns the message that a stripe of a layer's state is sent in."""
+    part = content[place_of(stripe, content.numel(), sizes)]
+    return {"state": description, "bytes": content.numel(), "digest": digest, "sum": zlib.crc32(memory(part))}, part
 
 
 def receive(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int], step: int) -> int:
@@ -42,20 +51,19 @@ def receive(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int], s
             mine.setdefault(stripe.layer, []).append(stripe)
     received = 0
     for layer, parts in mine.items():
-        content, description = _assemble(mesh, parts, sizes)
+        messages = [mesh.receive(stripe.source, _tag(stripe)) for stripe in parts]
+        content, description = assemble(parts, messages, sizes)
         model.hold([layer])  # not before it is complete
         model.held[layer].load(state.unpack(description, content), step)
         received += content.numel()
     return received
 
 
-def _assemble(mesh: Mesh, stripes: list[Stripe], sizes: list[int]) -> tuple[torch.Tensor, Any]:
+def assemble(stripes: list[Stripe], messages: list[Message], sizes: Sequence[int]) -> tuple[torch.Tensor, Any]:
     """Returns the state of a layer, of which all sources must have the same bytes."""
-    content, first = torch.empty(0, dtype=torch.uint8), None
-    for stripe in stripes:
-        meta, body = mesh.receive(stripe.source, _tag(stripe))
-        if first is None:
-            first, content = meta, torch.empty(meta["bytes"], dtype=torch.uint8)
+    first, _ = messages[0]
+    content = torch.empty(first["bytes"], dtype=torch.uint8)
+    for stripe, (meta, body) in zip(stripes, messages):
         if meta["digest"] != first["digest"]:
             raise TrainingError(
                 f"layer {stripe.layer} differs between the ranks {stripes[0].source} and {stripe.source}"
@@ -64,15 +72,14 @@ def _assemble(mesh: Mesh, stripes: list[Stripe], sizes: list[int]) -> tuple[torc
             continue
         if zlib.crc32(memory(body)) != meta["sum"]:
             raise TrainingError(f"a part of layer {stripe.layer} from rank {stripe.source} has arrived damaged")
-        content[_place(stripe, content.numel(), sizes)] = body
-    assert first is not None
+        content[place_of(stripe, content.numel(), sizes)] = body
     if state.digest(content) != first["digest"]:
         raise TrainingError(f"layer {stripes[0].layer} has arrived damaged")
     return content, first["state"]
 
 
-def _place(stripe: Stripe, size: int, sizes: list[int]) -> slice:
-    """Returns where a stripe is in a layer's state, whose size may differ from the measured one."""
+def place_of(stripe: Stripe, size: int, sizes: Sequence[int]) -> slice:
+    """Returns where a stripe is in a layer's state, or gradients, of another size than the measured one."""
     measured = max(sizes[stripe.layer], 1)
     return slice(stripe.offset * size // measured, (stripe.offset + stripe.bytes) * size // measured)
 

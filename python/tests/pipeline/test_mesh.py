@@ -181,7 +181,7 @@ class MeshTest(unittest.TestCase):
         self.assertEqual(meshes[0].newcomers(), [])
         self.assertEqual(meshes[0].begin(), [0, 1])
         meshes[1].follow()
-        new.join()
+        new.join("here")
         while meshes[0].newcomers() != [2000]:
             threading.Event().wait(0.01)
         self.assertEqual(meshes[0].begin(), [0, 1, 2000])

@@ -3,7 +3,6 @@
 import os
 import sys
 
-import phos.pipeline
 import torch
 from torch import nn
 from torch.nn import functional
@@ -129,6 +128,7 @@ class Whole(nn.Module):
 def hugging_face(kind, samples, words=64, length=24, split=True):
     """A language model of transformers, in layers or whole."""
     sys.path.append(os.environ["TRANSFORMERS"])
+    import phos.pipeline  # reference.py runs without it
     from transformers import AutoModelForCausalLM, GPT2Config, LlamaConfig
 
     config = {
