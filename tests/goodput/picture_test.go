@@ -10,7 +10,10 @@ var names = map[string]string{"restart": "restart", "re-plan": "re-plan", "phos"
 
 // parts are where the time goes, with their colours: those of Okabe and Ito.
 var parts = []struct{ name, color string }{
-	{"steps that count", "#0072b2"}, {"computed again", "#d55e00"}, {"pauses", "#e69f00"}, {"checkpoints", "#cc79a7"},
+	{"steps that count", "#0072b2"},
+	{"computed again", "#d55e00"},
+	{"pauses", "#e69f00"},
+	{"checkpoints", "#cc79a7"},
 	{"too few nodes", "#999999"},
 }
 
