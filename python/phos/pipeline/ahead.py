@@ -137,7 +137,7 @@ class Ahead:
                 description, content = state.pack(held.state())
                 parts = [each for each in own if each.layer == layer]
                 self._sent += [(forecast, each, version) for each in parts]
-            digest = state.digest(content)
+            digest = state.checksum(content)
             for each in parts:
                 meta, part = transfer.part_of(each, description, content, digest, forecast.sizes)
                 self.mesh.post(each.target, "state", {**meta, **_key(forecast, each, version)}, part)

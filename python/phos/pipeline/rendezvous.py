@@ -33,6 +33,8 @@ JOIN = "PHOS_PIPELINE_JOIN"
 _FIRST_JOINED, _DRAWN = 1 << 10, 64
 # How often a rank looks whether the master's port is free on its machine.
 _LOOK = 2.0
+# How often one that comes asks whether it has been seen.
+_SEEN = 0.02
 # How many may ask at once.
 _ANSWERS = 64
 # How long a door may be shut when the rank that has kept it is lost.
@@ -322,9 +324,14 @@ def _connect_to_all(meeting: Meeting, known: dict[str, Any], doors: str) -> bool
                 lost.add(rank)
                 continue
             meeting.mesh.serve(rank)
+        # Of two that come at once, each sees the other only after the door has seen itself.
+        end = time.monotonic() + _HANDOFF
         known, _ = _await_door(doors, _HANDOFF)
+        while meeting.rank not in known["newcomers"] and time.monotonic() < end:
+            time.sleep(_SEEN)
+            known, _ = _await_door(doors, _HANDOFF)
         lost.update(known["lost"])
-        if set(known["newcomers"]) - {meeting.rank}:
+        if set(known["newcomers"]) != {meeting.rank}:
             return False
 
 

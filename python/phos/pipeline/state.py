@@ -7,6 +7,7 @@ that is no tensor. Nothing is unpickled.
 from __future__ import annotations
 
 import hashlib
+import zlib
 from typing import Any
 
 import torch
@@ -70,6 +71,17 @@ def as_bytes(tensor: torch.Tensor) -> torch.Tensor:
 def digest(content: torch.Tensor) -> str:
     """Returns what is the same for equal bytes."""
     return hashlib.blake2b(memory(content), digest_size=16).hexdigest()
+
+
+def checksum(content: torch.Tensor) -> str:
+    """Returns what is the same for equal bytes, many times as fast: a CRC, and the sum of all words.
+
+    Layers are copied with it, where ranks trust each other: a digest took most of a recovery's time.
+    """
+    whole = content[:content.numel() // 8 * 8]
+    words = whole.clone() if whole.storage_offset() % 8 else whole
+    total = int(words.view(torch.int64).sum()) & (1 << 64) - 1
+    return f"{zlib.crc32(memory(content)):08x}{total:016x}"
 
 
 def unpack(description: Any, content: torch.Tensor | None) -> Any:

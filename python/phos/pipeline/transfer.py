@@ -31,7 +31,7 @@ def send(mesh: Mesh, model: Model, stripes: list[Stripe], sizes: list[int]) -> N
             continue
         if stripe.layer not in packed:
             description, content = state.pack(model.held[stripe.layer].state())
-            packed[stripe.layer] = description, content, state.digest(content)
+            packed[stripe.layer] = description, content, state.checksum(content)
         mesh.send(stripe.target, _tag(stripe), *part_of(stripe, *packed[stripe.layer], sizes))
 
 
@@ -73,7 +73,7 @@ def assemble(stripes: list[Stripe], messages: list[Message], sizes: Sequence[int
         if zlib.crc32(memory(body)) != meta["sum"]:
             raise TrainingError(f"a part of layer {stripe.layer} from rank {stripe.source} has arrived damaged")
         content[place_of(stripe, content.numel(), sizes)] = body
-    if state.digest(content) != first["digest"]:
+    if state.checksum(content) != first["digest"]:
         raise TrainingError(f"layer {stripes[0].layer} has arrived damaged")
     return content, first["state"]
 

@@ -31,6 +31,22 @@ class StateTest(unittest.TestCase):
         self.assertEqual(again[5][2:] + list(again["b"][2:]), [None, 0.1, "text", 1 << 70])
         self.assertEqual(again["b"][1].dtype, torch.bfloat16)
 
+    def test_checksum(self):
+        """Equal bytes have equal ones wherever they are; a bit, a word's place or a length makes another."""
+        draw = torch.Generator().manual_seed(2)
+        for size in (0, 1, 7, 8, 9, 64, 1001):
+            content = torch.randint(256, (size,), dtype=torch.uint8, generator=draw)
+            elsewhere = torch.cat([torch.zeros(3, dtype=torch.uint8), content])[3:]
+            self.assertEqual(state.checksum(content), state.checksum(elsewhere))
+            seen = {state.checksum(content), state.checksum(torch.cat([content, torch.zeros(1, dtype=torch.uint8)]))}
+            for bit in range(8 * size):
+                other = content.clone()
+                other[bit // 8] ^= 1 << bit % 8
+                seen.add(state.checksum(other))
+            if size >= 16:
+                seen.add(state.checksum(torch.cat([content[8:16], content[:8], content[16:]])))
+            self.assertEqual(len(seen), 2 + 8 * size + (size >= 16))
+
     def test_refused(self):
         for value in (object(), {"f": print}, torch.zeros(2, dtype=torch.complex64)):
             self.assertFalse(state.can_pack(value))
