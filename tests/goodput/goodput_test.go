@@ -10,7 +10,6 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/pipeline/replay"
-	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/tests/golden"
 	"github.com/phos-gpu/phos/tests/harness"
 )
@@ -19,15 +18,6 @@ import (
 type trace struct {
 	name   string
 	events []replay.Event
-}
-
-// one returns a trace in which one node after the other fails, until half of 30 are left.
-func one(name string, every time.Duration) trace {
-	t := trace{name: name}
-	for i := range 15 {
-		t.events = append(t.events, replay.Event{At: time.Duration(i+1) * every, Node: cluster.NodeID(29 - i)})
-	}
-	return t
 }
 
 // spot reads a trace of testdata.
@@ -48,8 +38,9 @@ func spot(t *testing.T, name, file string) trace {
 func traces(t *testing.T) []trace {
 	t.Helper()
 	return []trace{
-		one("a failure every 6 h", 6*time.Hour), one("a failure every hour", time.Hour),
-		one("a failure every 10 min", 601200*time.Millisecond), // as in the published trace
+		{"a failure every 6 h", OneByOne(6 * time.Hour)},
+		{"a failure every hour", OneByOne(time.Hour)},
+		{"a failure every 10 min", OneByOne(TenMinutes)},
 		spot(t, "spot instances, Google", "gcp.csv"), spot(t, "spot instances, Amazon P3", "p3.csv"),
 	}
 }
@@ -65,15 +56,12 @@ type result struct {
 }
 
 // run replays a trace in all ways.
-func run(t *testing.T, m *model, tr trace) result {
+func run(t *testing.T, m *Model, tr trace) result {
 	t.Helper()
-	start := replay.Run{Throughput: m.table(), Trace: tr.events, Ready: 45 * time.Second, SamplesPerStep: m.samples}
-	replan, phos, ideal := start, start, start
-	replan.Pause = m.pause
-	phos.Pause, phos.PipelineNodes, phos.Backup = m.ours(), pipelineNodes, m.backup()
-	ideal.PipelineNodes, ideal.Backup = pipelineNodes, time.Nanosecond
 	r := result{Model: m.name, Trace: tr.name, Ways: map[string]*replay.Report{}}
-	for way, each := range map[string]*replay.Run{"re-plan": &replan, "phos": &phos, "ideal": &ideal} {
+	for way, each := range map[string]*replay.Run{
+		"re-plan": m.Replanned(tr.events), "phos": m.Phos(tr.events, measuredPause), "ideal": m.Ideal(tr.events),
+	} {
 		report, err := each.Replay()
 		if err != nil {
 			t.Fatal(err)
@@ -82,7 +70,7 @@ func run(t *testing.T, m *model, tr trace) result {
 	}
 	// The best time between checkpoints for this trace, which no user knows before.
 	for every := 1; every <= 400; every++ {
-		restarts := replay.Restarts{Run: start, Restart: m.restart, Checkpoint: m.checkpoint, Every: every}
+		restarts := replay.Restarts{Run: m.start(tr.events), Restart: m.restart, Checkpoint: m.checkpoint, Every: every}
 		report, err := restarts.Replay()
 		if err != nil {
 			t.Fatal(err)
@@ -148,9 +136,9 @@ func document(all []result) map[string]any {
 			times = append(times, cells(row))
 		}
 	}
-	big := &models[1]
+	big := GPT67()
 	return map[string]any{
-		"rates": rates, "times": times, "pause": big.ours(), "backup": big.backup(), "published": big.pause,
+		"rates": rates, "times": times, "pause": big.with(measuredPause), "backup": big.backup(), "published": big.pause,
 		"measured": measuredPause,
 	}
 }

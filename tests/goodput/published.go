@@ -4,10 +4,11 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/pipeline/replay"
+	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
-// model is what was published of the training of a model on up to 30 nodes with an A40 GPU each.
-type model struct {
+// Model is what was published of the training of a model on up to 30 nodes with an A40 GPU each.
+type Model struct {
 	name string
 	// throughput is in millionths of a sample a second, on 30 nodes and less. 0: it does not fit.
 	throughput []int64
@@ -20,7 +21,7 @@ type model struct {
 }
 
 // The throughputs and times are those of the simulator behind the paper on Oobleck (SOSP 2023).
-var models = []model{
+var models = []Model{
 	{
 		name: "BERT-Large",
 		throughput: []int64{
@@ -41,13 +42,49 @@ var models = []model{
 	},
 }
 
-// table returns the throughputs by nodes.
-func (m *model) table() replay.Throughput {
+// GPT67 returns the largest of the models.
+func GPT67() *Model { return &models[len(models)-1] }
+
+// TenMinutes is the published time between two failures, where that is about ten minutes.
+const TenMinutes = 601200 * time.Millisecond
+
+// OneByOne returns a trace in which one node after the other fails, until half of 30 are left.
+func OneByOne(every time.Duration) (events []replay.Event) {
+	for i := range 15 {
+		events = append(events, replay.Event{At: time.Duration(i+1) * every, Node: cluster.NodeID(29 - i)})
+	}
+	return events
+}
+
+// start returns the run of a trace, before it is said how it goes on after a failure.
+func (m *Model) start(events []replay.Event) replay.Run {
 	t := replay.Throughput{}
 	for i, samples := range m.throughput {
 		t[30-i] = samples
 	}
-	return t
+	return replay.Run{Throughput: t, Trace: events, Ready: 45 * time.Second, SamplesPerStep: m.samples}
+}
+
+// Replanned returns a run as Oobleck was published: with a constant pause, after which the step
+// begins again.
+func (m *Model) Replanned(events []replay.Event) *replay.Run {
+	run := m.start(events)
+	run.Pause = m.pause
+	return &run
+}
+
+// Phos returns a run as phos.pipeline goes on, with a pause to which copying is added.
+func (m *Model) Phos(events []replay.Event, pause time.Duration) *replay.Run {
+	run := m.start(events)
+	run.Pause, run.PipelineNodes, run.Backup = m.with(pause), pipelineNodes, m.backup()
+	return &run
+}
+
+// Ideal returns a run whose recoveries cost nothing.
+func (m *Model) Ideal(events []replay.Event) *replay.Run {
+	run := m.start(events)
+	run.PipelineNodes, run.Backup = pipelineNodes, time.Nanosecond
+	return &run
 }
 
 // What was measured of phos.pipeline: from a kill to the first new microbatch with eight ranks on
@@ -64,13 +101,13 @@ const (
 	pace = 20
 )
 
-// ours is the pause of phos.pipeline: layers are copied from two ranks at once.
-func (m *model) ours() time.Duration {
-	return measuredPause + seconds(m.state/pipelineNodes/link)
+// with returns a pause with the copying of a node's layers.
+func (m *Model) with(pause time.Duration) time.Duration {
+	return pause + seconds(m.state/pipelineNodes/link)
 }
 
 // backup is how long a pipeline computes until others have that, too.
-func (m *model) backup() time.Duration {
+func (m *Model) backup() time.Duration {
 	return max(time.Second, seconds(pace*m.sums/pipelineNodes/measured))
 }
 
