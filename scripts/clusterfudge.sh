@@ -3,13 +3,6 @@
 
 CLUSTERFUDGE=$CACHE/clusterfudge-0.66.0-$(sha256sum <"$ROOT/scripts/clusterfudge.txt" | cut -c 1-12)
 
-make_clusterfudge() {
-	local new=$CLUSTERFUDGE.new
-	rm -rf "$CLUSTERFUDGE"
-	make_venv "$new" clusterfudge.txt || return 1
-	mv "$new" "$CLUSTERFUDGE"
-}
-
 # need_clusterfudge sets CLUSTERFUDGE_PYTHON.
 need_clusterfudge() {
 	need python3-venv
@@ -18,6 +11,6 @@ need_clusterfudge() {
 		say ok "clusterfudge 0.66.0 (found)"
 	else
 		need ca-certificates
-		step "install clusterfudge 0.66.0" make_clusterfudge
+		step "install clusterfudge 0.66.0" make_whole_venv "$CLUSTERFUDGE" clusterfudge.txt
 	fi
 }

@@ -143,3 +143,10 @@ make_venv() {
 	python3 -m venv "$1" || return 1
 	"$1/bin/pip" install --disable-pip-version-check --only-binary :all: --require-hashes -r "$ROOT/scripts/$2"
 }
+
+# make_whole_venv DIR LIST: the same; DIR is there only when it holds everything.
+make_whole_venv() {
+	rm -rf "$1"
+	make_venv "$1.new" "$2" || return 1
+	mv "$1.new" "$1"
+}

@@ -4,13 +4,6 @@
 
 NVML=$CACHE/nvidia-ml-py-12.575.51-$(sha256sum <"$ROOT/scripts/nvml.txt" | cut -c 1-12)
 
-make_nvml() {
-	local new=$NVML.new
-	rm -rf "$NVML"
-	make_venv "$new" nvml.txt || return 1
-	mv "$new" "$NVML"
-}
-
 # need_nvml sets NVML_PYTHON.
 need_nvml() {
 	need python3-venv
@@ -19,6 +12,6 @@ need_nvml() {
 		say ok "nvidia-ml-py 12.575.51 (found)"
 	else
 		need ca-certificates
-		step "install nvidia-ml-py 12.575.51" make_nvml
+		step "install nvidia-ml-py 12.575.51" make_whole_venv "$NVML" nvml.txt
 	fi
 }

@@ -4,13 +4,6 @@
 
 TRANSFORMERS_VENV=$CACHE/transformers-4.30.2-$(sha256sum <"$ROOT/scripts/transformers.txt" | cut -c 1-12)
 
-make_transformers() {
-	local new=$TRANSFORMERS_VENV.new
-	rm -rf "$TRANSFORMERS_VENV"
-	make_venv "$new" transformers.txt || return 1
-	mv "$new" "$TRANSFORMERS_VENV"
-}
-
 # need_training sets TRAINING_PYTHON and TRANSFORMERS.
 need_training() {
 	need python3-torch python3-venv
@@ -24,6 +17,6 @@ need_training() {
 		say ok "transformers 4.30.2 (found)"
 	else
 		need ca-certificates
-		step "install transformers 4.30.2 (150 MB)" make_transformers
+		step "install transformers 4.30.2 (150 MB)" make_whole_venv "$TRANSFORMERS_VENV" transformers.txt
 	fi
 }

@@ -73,19 +73,23 @@ func (m Machines) Check() error {
 // OnTooFew returns the layers that are on fewer machines than the faults require, or than there
 // are.
 func (p *Plan) OnTooFew() (layers []int) {
-	want := p.Machines.Want(p.Spec.Faults, p.Nodes())
-	on := make([][]cluster.NodeID, p.Profile.Len())
+	nodes := p.Nodes()
+	want, machines := p.Machines.Want(p.Spec.Faults, nodes), map[cluster.NodeID]int{}
+	for i, number := range p.Machines.Of(nodes) {
+		machines[nodes[i]] = number
+	}
+	on := make([][]int, p.Profile.Len())
 	for _, each := range p.Pipelines {
 		for place, node := range each.Nodes {
 			for _, run := range p.Template(each.Template).NodeLayers(place) {
 				for layer := run[0]; layer < run[1]; layer++ {
-					on[layer] = append(on[layer], node)
+					on[layer] = append(on[layer], machines[node])
 				}
 			}
 		}
 	}
-	for layer, holders := range on {
-		if len(distinct(p.Machines.Of(holders))) < want {
+	for layer, numbers := range on {
+		if len(distinct(numbers)) < want {
 			layers = append(layers, layer)
 		}
 	}
