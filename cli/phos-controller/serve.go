@@ -220,6 +220,7 @@ func (k *controller) certificates(ctx context.Context) (*channel.Holder, error) 
 	if err != nil {
 		return nil, err
 	}
+	k.members.Follow(ctx)
 	return k.members.Certificates(ctx, k.name, names)
 }
 

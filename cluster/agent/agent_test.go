@@ -2,6 +2,7 @@ package agent
 
 import (
 	"errors"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -145,6 +146,34 @@ func TestLeaseLost(t *testing.T) {
 	if held := n.attached().hello.GetHeld(); len(held) != 1 || !held[0].GetFenced() {
 		t.Errorf("the next leader is told %v", held)
 	}
+}
+
+// TestControllersTold: an agent looks for the next leader also at a controller that has come while
+// it was attached.
+func TestControllersTold(t *testing.T) {
+	n, next := newNode(t), newLeader(t)
+	n.run()
+	s := n.attached().welcome(1, 1000, hour)
+	s.send(&api.ToAgent{Message: &api.ToAgent_Controllers{Controllers: &api.Controllers{Addresses: []string{next.address}}}})
+	s.drop()
+	next.attached()
+}
+
+// TestSilentController: an agent leaves a controller that takes a connection and then says nothing
+// for another one. The connections of tests wait for an hour.
+func TestSilentController(t *testing.T) {
+	n := newNode(t)
+	silent := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	n.run()
+	s := n.attached().welcome(1, 1000, hour)
+	s.send(&api.ToAgent{Message: &api.ToAgent_Controllers{Controllers: &api.Controllers{Addresses: []string{silent, n.address}}}})
+	s.drop()
+	n.attached()
 }
 
 // TestSenselessLease: an agent leaves a leader whose times would kill what runs.

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/phos-gpu/phos/cluster/agent/saver"
@@ -95,7 +96,8 @@ func newAgent(ctx context.Context, at place, log *slog.Logger) (*Agent, error) {
 			Controllers: []string{at.controller}, Certificate: shown, Log: log,
 			SaveControllers: func([]string) error { return nil },
 			Dial: func(address string) (*grpc.ClientConn, error) {
-				return grpc.NewClient("unix:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()))
+				patient := grpc.WithConnectParams(grpc.ConnectParams{Backoff: backoff.DefaultConfig, MinConnectTimeout: time.Hour})
+				return grpc.NewClient("unix:"+address, grpc.WithTransportCredentials(insecure.NewCredentials()), patient)
 			},
 		},
 	})

@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/credentials"
 	"google.golang.org/grpc/keepalive"
 
@@ -108,18 +107,16 @@ func (l *Link) Run(ctx context.Context) error {
 
 // connect returns a connection to a controller. As long as none leads, each is asked again and
 // again, by the same connection: with many nodes, handshakes would take longer than elections.
-func (l *Link) connect(address string) (*grpc.ClientConn, error) {
-	if conn := l.conns[address]; conn != nil {
-		if conn.GetState() == connectivity.TransientFailure {
-			conn.ResetConnectBackoff() // Run has a wait of its own
+func (l *Link) connect(ctx context.Context, address string) (*grpc.ClientConn, error) {
+	conn := l.conns[address]
+	if conn == nil {
+		var err error
+		if conn, err = l.contact.Dial(address); err != nil {
+			return nil, err
 		}
-		return conn, nil
-	}
-	conn, err := l.contact.Dial(address)
-	if err == nil {
 		l.conns[address] = conn
 	}
-	return conn, err
+	return conn, api.Reach(ctx, address, conn)
 }
 
 // keepOnly closes all connections but one.

@@ -37,9 +37,9 @@ type stream struct {
 // that one has led the node.
 func (l *Link) attach(ctx context.Context) (attached bool, err error) {
 	address := l.controllers.pick()
-	conn, err := l.connect(address)
+	conn, err := l.connect(ctx, address)
 	if err != nil {
-		return false, fmt.Errorf("connect to %s: %w", address, err)
+		return false, fmt.Errorf("connect: %w", api.FromStatus(err))
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -114,6 +114,8 @@ func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
 		}
 	case *api.ToAgent_Ask:
 		s.asked(ctx, m.Ask)
+	case *api.ToAgent_Controllers:
+		s.learn(m.Controllers.GetAddresses())
 	case *api.ToAgent_Trust:
 		s.trust(m.Trust.GetBundle())
 	}
@@ -130,11 +132,7 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 		return fmt.Errorf("a lease of %v and fence_after of %v make no sense", lease, s.fence)
 	}
 	contact := &s.link.contact
-	if s.link.controllers.learn(w.GetControllers()) {
-		if err := contact.SaveControllers(w.GetControllers()); err != nil {
-			contact.Log.Warn("the addresses of controllers are not kept", "error", err)
-		}
-	}
+	s.learn(w.GetControllers())
 	contact.Log.Info("attached", "epoch", w.GetEpoch(), "lease", lease, "fence_after", s.fence)
 	// The leader counts from when it has got the first message. Orders follow at once, and what they
 	// start needs a deadline.
@@ -148,6 +146,17 @@ func (s *stream) welcomed(ctx context.Context, w *api.Welcome) error {
 	s.tellTrusts()
 	go s.renewCertificate(ctx)
 	return nil
+}
+
+// learn notes where the controllers are, also for the next start.
+func (s *stream) learn(addresses []string) {
+	contact := &s.link.contact
+	if !s.link.controllers.learn(addresses) {
+		return
+	}
+	if err := contact.SaveControllers(addresses); err != nil {
+		contact.Log.Warn("the addresses of controllers are not kept", "error", err)
+	}
 }
 
 // renewAll asks for the lease again and again. The time before a request is sent counts, not that

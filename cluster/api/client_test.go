@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"os"
 	"path/filepath"
 	"slices"
@@ -100,6 +101,29 @@ func TestLateStart(t *testing.T) {
 	cluster.ListenAt(t, socket)
 	if err := <-done; err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSilent: a controller that takes a connection and then says nothing is left for another one.
+func TestSilent(t *testing.T) {
+	cluster := apitest.New(t)
+	silent := filepath.Join(t.TempDir(), "s")
+	listener, err := net.Listen("unix", silent)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	leader := cluster.Listen(t)
+	// gRPC alone gives up after 20 s.
+	c := api.Connect(api.Endpoints{Addresses: []string{silent, leader.Socket}, Patience: 10 * time.Second})
+	defer c.Close()
+	if _, err := create(t, c, ""); err != nil {
+		t.Error(err)
+	}
+	c = api.Connect(api.Endpoints{Addresses: []string{silent}, Patience: time.Second})
+	defer c.Close()
+	if _, err := create(t, c, ""); !errors.Is(err, api.ErrUnavailable) || !strings.Contains(err.Error(), silent+" has not answered") {
+		t.Errorf("without another one: %v", err)
 	}
 }
 

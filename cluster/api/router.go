@@ -12,7 +12,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/connectivity"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/stats"
 	"google.golang.org/grpc/status"
@@ -112,8 +111,8 @@ func (r *router) once(
 	if err != nil {
 		return err
 	}
-	if conn.GetState() == connectivity.TransientFailure {
-		conn.ResetConnectBackoff() // seek has a wait of its own
+	if err := Reach(ctx, address, conn); err != nil {
+		return err
 	}
 	return try(context.WithValue(ctx, attemptKey{}, a), conn, a)
 }

@@ -17,13 +17,10 @@ var ErrNodeUnknown = errors.New("the cluster does not know this node: it was rem
 // errReplaced ends the stream of an agent when the same node attaches again.
 var errReplaced = errors.New("the node has attached again")
 
-// Attach begins to lead the agent of a node, and returns the session of its stream. Controllers are
-// where the agent finds the next leader.
-func (l *Leader) Attach(
-	ctx context.Context, name, key string, hello *api.Hello, controllers []string,
-) (*session.Session, error) {
+// Attach begins to lead the agent of a node, and returns the session of its stream.
+func (l *Leader) Attach(ctx context.Context, name, key string, hello *api.Hello) (*session.Session, error) {
 	s := session.New()
-	return s, l.ask(ctx, func() error { return l.attach(name, key, hello, s, controllers) })
+	return s, l.ask(ctx, func() error { return l.attach(name, key, hello, s) })
 }
 
 // Detach notes that a stream has ended. The node's lease runs on.
@@ -41,7 +38,7 @@ func (l *Leader) Receive(name string, s *session.Session, message *api.FromAgent
 
 // attach begins to lead an agent. Its first messages follow once what the agent said is in the
 // store.
-func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session, controllers []string) error {
+func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session) error {
 	n := l.nodes[name]
 	if n == nil || n.Key != key {
 		return fmt.Errorf("%w: %q", ErrNodeUnknown, name)
@@ -65,7 +62,7 @@ func (l *Leader) attach(name, key string, hello *api.Hello, s *session.Session, 
 	for _, report := range hello.GetHeld() {
 		l.report(n, report)
 	}
-	l.then(func() { l.welcome(n, s, controllers) })
+	l.then(func() { l.welcome(n, s) })
 	return nil
 }
 
@@ -85,12 +82,12 @@ func (l *Leader) noteHello(n *node, hello *api.Hello) {
 }
 
 // welcome makes the stream the node's, and sends all orders.
-func (l *Leader) welcome(n *node, s *session.Session, controllers []string) {
+func (l *Leader) welcome(n *node, s *session.Session) {
 	n.session = s
 	times := l.settings.Times
 	s.Send(&api.ToAgent{Message: &api.ToAgent_Welcome{Welcome: &api.Welcome{
 		Epoch: uint64(l.Epoch()), LeaseMs: uint64(times.Lease.Milliseconds()),
-		FenceAfterMs: uint64(times.FenceAfter.Milliseconds()), Controllers: controllers,
+		FenceAfterMs: uint64(times.FenceAfter.Milliseconds()),
 	}}})
 	s.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n), Kept: l.keptImages()})
 	l.lookAtLease(n)

@@ -59,7 +59,7 @@ func TestRoomOfNewNode(t *testing.T) {
 				if err := l.addNode(record.Node{Name: "a", BootID: "boot 1", Key: "key"}); err != nil {
 					t.Error(err)
 				}
-				if err := l.attach("a", "key", hello, session.New(), nil); err != nil {
+				if err := l.attach("a", "key", hello, session.New()); err != nil {
 					t.Error(err)
 				}
 				created, err := l.create(Submission{Spec: checked, Owner: "ada", By: "ada"})

@@ -225,7 +225,7 @@ func (a *fakeAgent) attach() {
 		hello.Held = append(hello.Held, report)
 	}
 	a.mu.Unlock()
-	s, err := leader.Attach(ctx, a.name, "key of "+a.name, hello, nil)
+	s, err := leader.Attach(ctx, a.name, "key of "+a.name, hello)
 	if err != nil {
 		a.w.Fatal(err)
 	}

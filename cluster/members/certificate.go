@@ -19,7 +19,6 @@ func (m *Members) Certificates(ctx context.Context, name string, names authority
 		return nil, err
 	}
 	holder := channel.NewHolder(certificate, m.Ring().Bundle())
-	go m.followRing(ctx)
 	go func() {
 		for other := m.other(); ; {
 			select {

@@ -36,12 +36,18 @@ func register(ctx context.Context, objects store.Store, self record.Controller, 
 	return nil
 }
 
-// Controllers returns the controllers of the cluster, by name. Some may not run now.
+// Controllers returns the controllers of the cluster, by name, as the store has them now. Some may
+// not run.
 func (m *Members) Controllers(ctx context.Context) ([]record.Controller, error) {
 	objects, _, err := m.store.List(ctx, record.ControllerPrefix)
 	if err != nil {
 		return nil, fmt.Errorf("list the controllers: %w", err)
 	}
+	return m.controllersIn(objects)
+}
+
+// controllersIn returns this controller and those of records, by name.
+func (m *Members) controllersIn(objects []store.Object) (sorted []record.Controller, err error) {
 	all := map[string]record.Controller{m.settings.Self.Name: m.settings.Self}
 	for _, object := range objects {
 		c, err := record.DecodeController(object.Value)
@@ -50,22 +56,32 @@ func (m *Members) Controllers(ctx context.Context) ([]record.Controller, error) 
 		}
 		all[c.Name] = c
 	}
-	var sorted []record.Controller
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		sorted = append(sorted, all[name])
 	}
 	return sorted, nil
 }
 
-// addresses returns where the controllers are reached. Without an answer of the store it is only
-// this one.
-func (m *Members) addresses(ctx context.Context) (addresses []string) {
-	all, err := m.Controllers(ctx)
+// Addresses returns where the controllers are reached, as this one has last learned. It does not
+// wait for the store.
+func (m *Members) Addresses() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.addresses
+}
+
+// takeControllers notes where the controllers of the store are reached. A damaged record changes
+// nothing.
+func (m *Members) takeControllers(objects []store.Object) {
+	all, err := m.controllersIn(objects)
 	if err != nil {
-		return []string{m.settings.Self.Address}
+		return
 	}
-	for _, each := range all {
-		addresses = append(addresses, each.Address)
+	addresses := make([]string, len(all))
+	for i, each := range all {
+		addresses[i] = each.Address
 	}
-	return addresses
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.addresses = addresses
 }

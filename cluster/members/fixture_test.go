@@ -33,6 +33,7 @@ func open(t *testing.T, objects store.Store, name string, peers ...string) *Memb
 	if err != nil {
 		t.Fatal(err)
 	}
+	m.Follow(t.Context())
 	return m
 }
 

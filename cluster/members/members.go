@@ -27,8 +27,9 @@ type Members struct {
 	// settings say which controller serves these members.
 	settings Settings
 
-	mu   sync.Mutex
-	ring authority.Ring
+	mu        sync.Mutex // guards what follows
+	addresses []string   // of the controllers
+	ring      authority.Ring
 	// replaced is closed when there is another ring.
 	replaced chan struct{}
 }
@@ -43,7 +44,7 @@ type Settings struct {
 }
 
 // Open returns the members of the cluster in a store, for one of its controllers. An empty store
-// becomes a new cluster.
+// becomes a new cluster. Follow keeps them up to date.
 func Open(ctx context.Context, objects store.Store, settings Settings) (*Members, error) {
 	cluster, err := openCluster(ctx, objects)
 	if err != nil {
@@ -53,7 +54,15 @@ func Open(ctx context.Context, objects store.Store, settings Settings) (*Members
 	if m.ring, err = openRing(ctx, objects, m.id); err != nil {
 		return nil, fmt.Errorf("open the cluster's CA: %w", err)
 	}
-	return m, register(ctx, objects, settings.Self, settings.Peers)
+	if err := register(ctx, objects, settings.Self, settings.Peers); err != nil {
+		return nil, err
+	}
+	controllers, _, err := objects.List(ctx, record.ControllerPrefix)
+	if err != nil {
+		return nil, fmt.Errorf("list the controllers: %w", err)
+	}
+	m.takeControllers(controllers)
+	return m, nil
 }
 
 // openCluster reads the record of the cluster, or makes one.
@@ -105,8 +114,8 @@ func openRing(ctx context.Context, objects store.Store, id identity.ClusterID) (
 func (m *Members) Cluster() identity.ClusterID { return m.id }
 
 // About says which cluster this is, and how it is known.
-func (m *Members) About(ctx context.Context) *api.AboutReply {
-	return &api.AboutReply{ClusterId: string(m.id), Bundle: m.Ring().Bundle().PEM(), Controllers: m.addresses(ctx)}
+func (m *Members) About() *api.AboutReply {
+	return &api.AboutReply{ClusterId: string(m.id), Bundle: m.Ring().Bundle().PEM(), Controllers: m.Addresses()}
 }
 
 // Bundle is the CAs that nodes trust, as PEM.
@@ -134,7 +143,7 @@ func (m *Members) NewJoinToken(
 		valid = 24 * time.Hour
 	}
 	made, kept, err := token.NewJoin(rand.Reader, time.Now(), by, token.JoinSpec{
-		CA: m.Ring().Signer().Fingerprint(), Addresses: m.addresses(ctx), Lifetime: valid, Uses: int(max(1, request.GetUses())),
+		CA: m.Ring().Signer().Fingerprint(), Addresses: m.Addresses(), Lifetime: valid, Uses: int(max(1, request.GetUses())),
 	})
 	if err != nil {
 		return nil, api.Invalid(err.Error())
@@ -170,7 +179,7 @@ func (m *Members) Join(ctx context.Context, leader *control.Leader, request *api
 		return nil, err
 	}
 	return &api.JoinReply{
-		Certificate: signed.Raw, Bundle: m.Ring().Bundle().PEM(), ClusterId: string(m.id), Controllers: m.addresses(ctx),
+		Certificate: signed.Raw, Bundle: m.Ring().Bundle().PEM(), ClusterId: string(m.id), Controllers: m.Addresses(),
 	}, nil
 }
 

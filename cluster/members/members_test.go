@@ -16,6 +16,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 	"github.com/phos-gpu/phos/cluster/store/etcd/server/servertest"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // TestNewCluster: controllers that begin at once make one cluster with one CA; a later one finds it
@@ -69,9 +70,9 @@ func TestControllers(t *testing.T) {
 	objects := servertest.Store(t)
 	addresses := func(m *Members, want ...string) {
 		t.Helper()
-		if got := m.About(t.Context()).GetControllers(); !slices.Equal(got, want) {
-			t.Errorf("the controllers are %q, want %q", got, want)
-		}
+		harness.Eventually(t, fmt.Sprintf("the controllers are %q", want), func() bool {
+			return slices.Equal(m.About().GetControllers(), want)
+		})
 	}
 	b := open(t, objects, "b")
 	addresses(b, "b:7411")
@@ -94,7 +95,7 @@ func TestControllers(t *testing.T) {
 	if err := objects.Close(); err != nil {
 		t.Fatal(err)
 	}
-	addresses(c, "c:7411")
+	addresses(c, "a:7411", "c:7411") // the last that it has learned
 }
 
 // TestJoin: a token makes as many nodes as it says. Their certificates prove the names that they
@@ -190,6 +191,7 @@ func TestJoinToken(t *testing.T) {
 	objects := servertest.Store(t)
 	m := open(t, objects, "c1")
 	open(t, objects, "c2")
+	harness.Eventually(t, "c1 knows c2", func() bool { return len(m.Addresses()) == 2 })
 	for seconds, want := range map[uint64]time.Duration{0: 24 * time.Hour, 90: 90 * time.Second} {
 		before := time.Now().Truncate(time.Second)
 		made, err := m.NewJoinToken(t.Context(), admin, &api.NewJoinTokenRequest{ValidSeconds: seconds})

@@ -10,7 +10,6 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
-	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // steps are those of replacing the CA, by the words of requests.
@@ -92,31 +91,11 @@ func (m *Members) other() <-chan struct{} {
 	return m.replaced
 }
 
-// lookAgain is the pause before the CA is read again.
-const lookAgain = time.Second
-
-// followRing takes each ring that another controller writes, until the context ends.
-func (m *Members) followRing(ctx context.Context) {
-	for ctx.Err() == nil {
-		object, err := m.store.Get(ctx, record.CAKey)
-		if err == nil {
-			m.take(object.Value)
-			err = m.store.Watch(ctx, record.CAKey, object.Revision, func(changes []store.Change) error {
-				for _, each := range changes {
-					m.take(each.Value)
-				}
-				return nil
-			})
+// takeRing makes the ring of the store the one that is used. A damaged one changes nothing.
+func (m *Members) takeRing(objects []store.Object) {
+	for _, each := range objects {
+		if ring, err := authority.UnmarshalRing(each.Value); err == nil && ring.Bundle().Cluster() == m.id {
+			m.setRing(ring)
 		}
-		if err != nil {
-			_ = ticks.Pause(ctx, lookAgain) // the loop sees that the context has ended
-		}
-	}
-}
-
-// take makes the ring of an object the one that is used. A damaged one changes nothing.
-func (m *Members) take(text []byte) {
-	if ring, err := authority.UnmarshalRing(text); err == nil && ring.Bundle().Cluster() == m.id {
-		m.setRing(ring)
 	}
 }

@@ -42,7 +42,7 @@ func (m *Members) AddUser(ctx context.Context, by identity.Caller, request *api.
 	if err != nil {
 		return nil, err
 	}
-	return &api.AddUserReply{User: userView(kept), Token: made.Text(), Controllers: m.addresses(ctx), Ca: m.CA()}, nil
+	return &api.AddUserReply{User: userView(kept), Token: made.Text(), Controllers: m.Addresses(), Ca: m.CA()}, nil
 }
 
 // nameTaken refuses a second user of a name.

@@ -7,18 +7,15 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/logs"
-	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/messages"
-	"github.com/phos-gpu/phos/cluster/record"
 )
 
 // agents is the service for the agents of nodes.
@@ -28,11 +25,8 @@ type agents struct {
 	code        *code.Copies
 	logs        *logs.Store
 	joins       Joins
-	controllers *recent.Answer[[]record.Controller]
+	controllers Controllers
 }
-
-// controllersGood is how long an agent may be told of the controllers that there were.
-const controllersGood = time.Second
 
 // Attach serves the stream of an agent until it ends, or this controller no longer leads.
 func (s *agents) Attach(stream api.Agents_AttachServer) error {
@@ -49,17 +43,13 @@ func (s *agents) Attach(stream api.Agents_AttachServer) error {
 	if hello == nil {
 		return api.Invalid("the first message is no Hello")
 	}
-	controllers, err := s.controllers.Get(ctx)
-	if err != nil {
-		return err
-	}
-	attached, err := leader.Attach(ctx, caller.Name, caller.Key.String(), hello, addressesOf(controllers))
+	attached, err := leader.Attach(ctx, caller.Name, caller.Key.String(), hello)
 	if err != nil {
 		return err
 	}
 	defer leader.Detach(caller.Name, attached)
 	go func() { attached.End(s.receiveAll(stream, leader, caller, attached)) }()
-	return attached.Serve(ctx, s.trusting(stream.Send))
+	return attached.Serve(ctx, s.trusting(s.locating(stream.Send)))
 }
 
 // agent returns the node whose agent opens a stream, and the leader.
@@ -81,9 +71,12 @@ func (s *agents) node(ctx context.Context) (identity.Caller, error) {
 	return caller, identity.Check(caller, identity.Report, identity.Target{Thing: identity.Machine, Owner: caller.Name})
 }
 
+// sender sends a message to an agent.
+type sender = func(*api.ToAgent) error
+
 // trusting returns what sends messages to an agent, and the CAs to trust: in the first message, and
 // before another one when they have changed.
-func (s *agents) trusting(send func(*api.ToAgent) error) func(*api.ToAgent) error {
+func (s *agents) trusting(send sender) sender {
 	var told []byte
 	return func(message *api.ToAgent) error {
 		bundle := s.joins.Bundle()
@@ -95,6 +88,25 @@ func (s *agents) trusting(send func(*api.ToAgent) error) func(*api.ToAgent) erro
 			}
 		}
 		told = bundle
+		return send(message)
+	}
+}
+
+// locating returns what sends messages to an agent, and likewise where the controllers are: one of
+// them leads when this one has died. Renewals see to it that another message comes soon.
+func (s *agents) locating(send sender) sender {
+	var told []string
+	return func(message *api.ToAgent) error {
+		all := s.controllers.Addresses()
+		if first := message.GetWelcome(); first != nil {
+			first.Controllers = all
+		} else if !slices.Equal(told, all) {
+			others := &api.Controllers{Addresses: all}
+			if err := send(&api.ToAgent{Message: &api.ToAgent_Controllers{Controllers: others}}); err != nil {
+				return err
+			}
+		}
+		told = all
 		return send(message)
 	}
 }
@@ -204,8 +216,8 @@ func (s *agents) Members(ctx context.Context, request *api.MembersRequest) (repl
 }
 
 // About says which cluster this is. Callers that know nothing of it yet may ask.
-func (s *agents) About(ctx context.Context, _ *api.AboutRequest) (*api.AboutReply, error) {
-	return s.joins.About(ctx), nil
+func (s *agents) About(context.Context, *api.AboutRequest) (*api.AboutReply, error) {
+	return s.joins.About(), nil
 }
 
 // Join makes a machine with a join token a node.

@@ -37,6 +37,43 @@ func TestAttach(t *testing.T) {
 	}
 }
 
+// TestControllersTold: an agent that is attached hears of other controllers with the next message,
+// and of each change once.
+func TestControllersTold(t *testing.T) {
+	w := newWorld(t)
+	w.node("n1")
+	stream, _ := w.attach("n1")
+	received := func() *api.ToAgent {
+		message, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		return message
+	}
+	if orders := received().GetOrders(); !orders.GetComplete() {
+		t.Errorf("orders %v", orders)
+	}
+	w.know("here:1", "there:1")
+	for i, want := range [][]string{{"here:1", "there:1"}, nil} {
+		renewal := &api.Renewal{Number: uint64(i)}
+		if err := stream.Send(&api.FromAgent{Message: &api.FromAgent_Renewal{Renewal: renewal}}); err != nil {
+			t.Fatal(err)
+		}
+		next := received()
+		if told := next.GetControllers(); told != nil {
+			if !slices.Equal(told.GetAddresses(), want) {
+				t.Errorf("message %d tells of %q, want %q", i, told.GetAddresses(), want)
+			}
+			next = received()
+		} else if want != nil {
+			t.Errorf("message %d is %v, want %q", i, next, want)
+		}
+		if next.GetRenewed().GetNumber() != uint64(i) {
+			t.Errorf("renewal %d is answered by %v", i, next)
+		}
+	}
+}
+
 // TestRefusedAgents: only an agent of the cluster attaches, and introduces itself first.
 func TestRefusedAgents(t *testing.T) {
 	w := newWorld(t)

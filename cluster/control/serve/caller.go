@@ -20,7 +20,7 @@ type Callers interface {
 // Joins makes machines nodes.
 type Joins interface {
 	// About says which cluster this is, and how it is known.
-	About(ctx context.Context) *api.AboutReply
+	About() *api.AboutReply
 	Join(ctx context.Context, leader *control.Leader, request *api.JoinRequest) (*api.JoinReply, error)
 	// Bundle is the CAs that nodes trust, as PEM.
 	Bundle() []byte

@@ -10,14 +10,8 @@ import (
 // Controllers knows the controllers of the cluster, of which one leads.
 type Controllers interface {
 	Controllers(ctx context.Context) ([]record.Controller, error)
-}
-
-// addressesOf returns where controllers are reached.
-func addressesOf(all []record.Controller) (addresses []string) {
-	for _, each := range all {
-		addresses = append(addresses, each.Address)
-	}
-	return addresses
+	// Addresses returns where they were reached when they last changed. It does not wait.
+	Addresses() []string
 }
 
 // controllerViews converts controllers to messages. The page is that of the leader.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"sync"
 	"testing"
 	"time"
 
@@ -35,6 +36,16 @@ type world struct {
 	code       *code.Copies
 	others     []string // the other controllers
 	conn       *grpc.ClientConn
+
+	mu    sync.Mutex
+	known []string // where controllers are, for agents; guarded by mu
+}
+
+// know sets where agents are told that controllers are.
+func (w *world) know(addresses ...string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.known = addresses
 }
 
 // The callers of tests. A request names one of them.
@@ -75,6 +86,13 @@ func (w *world) Controllers(context.Context) ([]record.Controller, error) {
 	return []record.Controller{{Name: "here", Address: w.controller.Address()}}, nil
 }
 
+// Addresses implements Controllers.
+func (w *world) Addresses() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.known
+}
+
 // newWorld returns a controller that leads a cluster without nodes.
 func newWorld(t *testing.T) *world {
 	t.Helper()
@@ -101,6 +119,7 @@ func newFollower(t *testing.T) *world {
 	times := control.Times{Lease: time.Minute, FenceAfter: 2 * time.Minute, Margin: time.Second, Grace: time.Second}
 	log := slog.New(slog.NewTextHandler(t.Output(), nil))
 	w.controller = control.NewController(objects, control.Settings{Policies: firstCome, Placement: "best-fit", Times: times}, "here:1", log)
+	w.know("here:1")
 	w.code = w.newCopies()
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {

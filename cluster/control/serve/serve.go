@@ -14,11 +14,9 @@ import (
 	"github.com/phos-gpu/phos/cluster/control"
 	"github.com/phos-gpu/phos/cluster/control/code"
 	"github.com/phos-gpu/phos/cluster/control/logs"
-	"github.com/phos-gpu/phos/cluster/control/recent"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/launch"
-	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
 )
 
@@ -46,10 +44,7 @@ func New(c *control.Controller, p Parts) Services {
 		Launches: &launches{front: front{c, p.Callers}, code: p.Code, logs: p.Logs},
 		Cluster:  &clusterService{front: front{c, p.Callers}, people: p.People, controllers: p.Controllers},
 		Agents: &agents{
-			front: front{c, p.Callers}, code: p.Code, logs: p.Logs, joins: p.Joins,
-			controllers: recent.New(controllersGood, func(ctx context.Context) ([]record.Controller, error) {
-				return p.Controllers.Controllers(ctx)
-			}),
+			front: front{c, p.Callers}, code: p.Code, logs: p.Logs, joins: p.Joins, controllers: p.Controllers,
 		},
 	}
 }
