@@ -7,12 +7,14 @@ import (
 	"io"
 	"os"
 	"strconv"
+	"strings"
 
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/draw"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/cluster/pipeline/ways"
 )
 
 // failFlags are the flags of plan fail.
@@ -21,12 +23,14 @@ type failFlags struct {
 	plan, profile      string
 	dead, join, leaves nodesValue
 	machines           machinesValue
+	costs              costsFlags
+	ways               []ways.Way
 	faults             *int // nil: as the plan
 }
 
 // failVerb defines the flags of plan fail and returns what runs it.
 func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	f := &failFlags{}
+	f := &failFlags{ways: ways.All}
 	flags.StringVar(&f.plan, "plan", "", "`FILE` with the plan that runs, from plan make --json or plan fail --json")
 	flags.StringVar(
 		&f.profile,
@@ -39,6 +43,8 @@ func failVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string)
 	flags.Var(&f.leaves, "drain", "`NODES` that will leave and can still be copied from")
 	machinesFlag(flags, &f.machines, "; default: as before")
 	flags.Func("faults", "`F` simultaneous node failures to survive from now on; default: as before", f.setFaults)
+	flags.Func("way", "`WAY` to go on: "+strings.Join(ways.Names(), " or ")+"; default: the best", f.setWay)
+	f.costs.flags(flags, "", "")
 	f.flags(flags, "pipelines and nodes before and after")
 	return func(_ context.Context, to verb.Streams, _ []string) error { return f.run(to) }
 }
@@ -53,16 +59,28 @@ func (f *failFlags) setFaults(text string) error {
 	return nil
 }
 
+// setWay parses the value of --way.
+func (f *failFlags) setWay(text string) error {
+	way, err := ways.Find(text)
+	f.ways = []ways.Way{way}
+	return err
+}
+
 func (f *failFlags) run(to verb.Streams) error {
 	plan, err := f.load()
 	if err != nil {
 		return err
 	}
 	change := replan.Change{Dead: f.dead, Leaving: f.leaves, Joined: f.join, Machines: pipeline.Machines(f.machines)}
-	r, err := replan.Recover(plan, change)
+	costs, err := f.costs.read()
 	if err != nil {
 		return err
 	}
+	found, err := ways.Choose(f.ways, plan, change, costs)
+	if err != nil {
+		return err
+	}
+	r := found[0].Result
 	if err := f.draw(func(to io.Writer) error { return draw.Change(to, plan, change, r) }); err != nil {
 		return err
 	}
@@ -71,6 +89,7 @@ func (f *failFlags) run(to verb.Streams) error {
 			to,
 			r.Plan,
 			&pipeline.Recovery{
+				Ways:      wayViews(found),
 				Steps:     orEmpty(r.Steps),
 				Transfers: orEmpty(r.Transfers),
 				Lost:      orEmpty(r.Lost),
@@ -78,7 +97,11 @@ func (f *failFlags) run(to verb.Streams) error {
 			},
 		)
 	}
-	return printRecovery(to, r)
+	if err := printRecovery(to, r); err != nil {
+		return err
+	}
+	printWays(to, found, costs.Horizon)
+	return nil
 }
 
 // orEmpty returns an empty list instead of nil, which JSON would encode as null.

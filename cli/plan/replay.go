@@ -19,16 +19,16 @@ type replayFlags struct {
 	settings
 	output
 	throughput, trace string
-	ready, pause      time.Duration
+	ready             time.Duration
 	samples           int64
 	costs             replay.Costs
 	pipelineNodes     int
-	bandwidth         bytesValue
+	ways              costsFlags
 }
 
 // replayVerb defines the flags of plan replay and returns what runs it.
 func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
-	r := &replayFlags{bandwidth: 25e9}
+	r := &replayFlags{}
 	flags.StringVar(&r.trace, "trace", "", "`FILE` with the failures: time_s,node,event")
 	flags.StringVar(
 		&r.throughput,
@@ -36,7 +36,7 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 		"",
 		"`FILE` with measured throughputs: nodes,samples_per_s; default: plan with --profile",
 	)
-	flags.DurationVar(&r.pause, "pause", 2*time.Second, "`TIME` for a re-plan, and for the start")
+	r.ways.flags(flags, ", and for the start", " (with --profile)")
 	flags.DurationVar(&r.ready, "ready", 45*time.Second, "`TIME` until the nodes are ready (with --throughput)")
 	flags.Int64Var(
 		&r.samples,
@@ -51,7 +51,6 @@ func replayVerb(flags *flag.FlagSet) func(context.Context, verb.Streams, []strin
 	flags.DurationVar(&r.costs.Backup, "backup", 0,
 		"`TIME` that a pipeline computes until others have that, too, and it is not lost with it; 0: never")
 	flags.DurationVar(&r.costs.Detect, "detect", time.Second, "`TIME` until a death is detected (with --profile)")
-	flags.Var(&r.bandwidth, "bandwidth", "`BYTES` per second of a node's link, such as 25GB (with --profile)")
 	flags.DurationVar(
 		&r.costs.Checkpoint,
 		"checkpoint",
@@ -72,7 +71,7 @@ func (r *replayFlags) run(ctx context.Context, to verb.Streams) error {
 			Text: "name either --throughput (measured) or --profile (to plan with)",
 		}
 	}
-	if r.pause < 0 || r.ready < 0 || r.costs.Detect < 0 || r.costs.Backup < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
+	if r.ready < 0 || r.costs.Detect < 0 || r.costs.Backup < 0 || r.costs.Checkpoint < 0 || r.costs.Restart < 0 {
 		return &verb.UsageError{Text: "a time is negative"}
 	}
 	events, err := readFile(r.trace, replay.ReadTrace)
@@ -130,7 +129,7 @@ func (r *replayFlags) measured(to verb.Streams, events []replay.Event) error {
 	if err != nil {
 		return err
 	}
-	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.pause, SamplesPerStep: r.samples, PipelineNodes: r.pipelineNodes, Backup: r.costs.Backup}
+	run := replay.Run{Throughput: table, Trace: events, Ready: r.ready, Pause: r.ways.pause, SamplesPerStep: r.samples, PipelineNodes: r.pipelineNodes, Backup: r.costs.Backup}
 	report, err := run.Replay()
 	if err != nil {
 		return fmt.Errorf("%s: %w", r.trace, err)
@@ -194,7 +193,9 @@ func (r *replayFlags) planned(ctx context.Context, to verb.Streams, events []rep
 	if err != nil {
 		return err
 	}
-	r.costs.Pause, r.costs.BytesPerSecond = r.pause, int64(r.bandwidth)
+	if r.costs.Costs, err = r.ways.read(); err != nil {
+		return err
+	}
 	out, err := replay.Planned{Plan: plan, Trace: events, Costs: r.costs}.Replay(ctx)
 	if err != nil {
 		return interrupted(fmt.Errorf("%s: %w", r.trace, err))

@@ -111,22 +111,28 @@ The slices are milliseconds per microbatch for each kind of pipeline, the counts
 pipelines of each kind. Every pipeline of a kind gets equally many microbatches, at least one. If
 that is impossible, the error names the nearest batch that can be split.`
 
-const aboutFail = `Plans again for the present nodes. A pipeline that lost nodes continues with a smaller template, or
-borrows nodes from others, or is merged with others, or is taken apart to fill others. If fewer than
-F+1 pipelines remain, one more is made of nodes that others can spare. Sizes and nodes are chosen so
-that least must be copied, without fewer copies of a layer or a longer iteration than by Oobleck's
-steps (a smaller template, else borrow, else merge). Each layer is copied in stripes from all nodes
-that have it. The batch stays the same; if equal pipelines cannot have equally much of it, some get
-one microbatch more.
+const aboutFail = `Plans again for the present nodes, and chooses the way to go on with most iterations until the next
+change, which is expected after --horizon:
+
+- recover: a pipeline that lost nodes continues with a smaller template, or borrows nodes from
+  others, or is merged with others, or is taken apart to fill others. If fewer than F+1 pipelines
+  remain, one more is made of nodes that others can spare. Sizes and nodes are chosen so that least
+  must be copied, without fewer copies of a layer or a longer iteration than by Oobleck's steps (a
+  smaller template, else borrow, else merge).
+- balance: the sizes with the shortest iteration, whatever must be copied for them.
+
+Each layer is copied in stripes from all nodes that have it. The batch stays the same; if equal
+pipelines cannot have equally much of it, some get one microbatch more.
 
     pos_cli plan fail --plan plan.json --dead 2,6
+    pos_cli plan fail --plan plan.json --dead 2,6 --horizon 1h --bandwidth 10GB
     pos_cli plan fail --plan plan.json --dead 2 --drain 7 --join 40,41 --json > next.json
     pos_cli plan fail --plan plan.json --dead 2,6 --svg change.svg
 
 For nodes that fail during a recovery, name all of them with the previous plan: the order does not
 matter. If a layer is lost on all nodes, it is named, and a checkpoint must supply it. Where too few
 nodes are left for as many copies as the plan has, --faults plans with fewer. --json prints the new
-plan like plan make, with steps, transfers, lost and bytes in addition.`
+plan like plan make, with ways (the chosen one first), steps, transfers, lost and bytes in addition.`
 
 const aboutReplay = `Runs a trace of failures in virtual time, and prints the samples trained per second and where the
 time went.
@@ -150,7 +156,7 @@ By planning, where each change is answered by a new plan at the given costs:
 
     pos_cli plan replay --profile model.json --nodes 16 --gpu-memory 80GiB --faults 2 \
         --microbatches 512 --trace spot.csv \
-        --detect 1s --pause 2s --bandwidth 25GB --checkpoint 10m --restart 60s
+        --detect 1s --pause 2s --bandwidth 25GB --horizon 10m --checkpoint 10m --restart 60s
 
 What pipelines without a loss have computed of an iteration counts, as in phos.pipeline. So does,
 with --backup TIME, what the others had computed until up to TIME before.

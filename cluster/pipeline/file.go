@@ -30,6 +30,8 @@ type planFile struct {
 // Recovery describes in a plan's file how it follows from the plan before, for the program that
 // carries it out. It is not part of the plan.
 type Recovery struct {
+	// Ways are what was compared, the chosen one first.
+	Ways      any   `json:"ways"`
 	Steps     any   `json:"steps"`
 	Transfers any   `json:"transfers"`
 	Lost      any   `json:"lost"`

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/cluster/pipeline/ways"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
@@ -67,11 +68,12 @@ func (s *Status) without(nodes ...cluster.NodeID) Loss {
 	for faults := max(0, min(s.Faults, left/s.Plan.Smallest()-1)); faults >= 0; faults-- {
 		plan := *s.Plan
 		plan.Spec.Faults = faults
-		r, err := replan.Recover(&plan, replan.Change{Dead: nodes})
+		found, err := ways.Choose(ways.All, &plan, replan.Change{Dead: nodes}, ways.Usual)
 		if err != nil {
 			last = err
 			continue
 		}
+		r := found[0].Result
 		loss.Bytes, loss.IterationNS, loss.Faults = r.Bytes, r.Plan.IterationTime(), faults
 		for _, each := range r.Lost {
 			loss.Layers = append(loss.Layers, each.Layer)

@@ -68,6 +68,14 @@ type Event struct {
 	Left         []int   `json:"left"`
 	Lost         []Lost  `json:"lost"`
 	IterationMS  float64 `json:"iteration_ms"`
+	// Ways to go on were compared; the first was chosen.
+	Ways []Way `json:"ways"`
+}
+
+// Way is a way to go on after a change, with the iterations that were predicted until the next one.
+type Way struct {
+	Way        string  `json:"way"`
+	Iterations float64 `json:"iterations"`
 }
 
 // Time returns when the event was. What is no time becomes the beginning of 1970, or of 2100.
@@ -76,7 +84,8 @@ func (e *Event) Time() time.Time {
 	return time.UnixMilli(int64(1000 * min(max(e.At, 0), latest)))
 }
 
-// Text says which ranks came and went. It may have any characters.
+// Text says which ranks came and went, and why the others go on as they do. It may have any
+// characters.
 func (e *Event) Text() string {
 	var parts []string
 	for _, each := range e.Lost {
@@ -88,7 +97,20 @@ func (e *Event) Text() string {
 	if len(e.Joined) > 0 {
 		parts = append(parts, "joined: "+words.Numbers(e.Joined))
 	}
+	if why := e.why(); why != "" {
+		parts = append(parts, why)
+	}
 	return strings.Join(parts, "; ")
+}
+
+// why says what another way would have given, if that is not the same.
+func (e *Event) why() string {
+	if len(e.Ways) < 2 || e.Ways[0].Iterations == e.Ways[1].Iterations {
+		return ""
+	}
+	chosen, other := e.Ways[0], e.Ways[1]
+	return fmt.Sprintf("%s: %.1f iterations until the next change are predicted, by %s %.1f",
+		words.Clip(chosen.Way), chosen.Iterations, words.Clip(other.Way), other.Iterations)
 }
 
 // Lost is a rank that was lost, and why.

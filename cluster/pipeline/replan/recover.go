@@ -9,23 +9,8 @@ import (
 
 // Recover returns the next plan after a change.
 func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
-	c, err := change.check(plan)
+	plan, c, err := begin(plan, change)
 	if err != nil {
-		return nil, err
-	}
-	if c.Machines != nil {
-		moved := *plan
-		moved.Machines, plan = c.Machines, &moved
-	}
-	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
-	if left > pipeline.MaxNodes {
-		return nil, &pipeline.InputError{
-			Where:   "joining nodes",
-			Problem: fmt.Sprintf("%d nodes with them", left),
-			Want:    fmt.Sprintf("at most %d", pipeline.MaxNodes),
-		}
-	}
-	if err := checkEnough(plan, left); err != nil {
 		return nil, err
 	}
 	sizes := newSizing(plan, c)
@@ -35,12 +20,39 @@ func Recover(plan *pipeline.Plan, change Change) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
+	return finish(plan, &c, nodes, targets)
+}
+
+// begin checks a change. It returns the plan, on the machines that nodes share now, and the change
+// with sorted nodes.
+func begin(plan *pipeline.Plan, change Change) (*pipeline.Plan, Change, error) {
+	c, err := change.check(plan)
+	if err != nil {
+		return nil, c, err
+	}
+	if c.Machines != nil {
+		moved := *plan
+		moved.Machines, plan = c.Machines, &moved
+	}
+	left := len(plan.Nodes()) - len(c.Dead) - len(c.Leaving) + len(c.Joined)
+	if left > pipeline.MaxNodes {
+		return nil, c, &pipeline.InputError{
+			Where:   "joining nodes",
+			Problem: fmt.Sprintf("%d nodes with them", left),
+			Want:    fmt.Sprintf("at most %d", pipeline.MaxNodes),
+		}
+	}
+	return plan, c, checkEnough(plan, left)
+}
+
+// finish assigns nodes and microbatches to pipelines, and finds what must be copied.
+func finish(plan *pipeline.Plan, c *Change, nodes []survivor, targets []*target) (*Result, error) {
 	next, origins := assignNodes(plan, nodes, targets)
 	if err := instance.Split(next); err != nil {
 		return nil, err
 	}
-	r := &Result{Plan: next, Steps: steps(plan, &c, next, origins)}
-	r.planTransfers(plan, &c)
+	r := &Result{Plan: next, Steps: steps(plan, c, next, origins)}
+	r.planTransfers(plan, c)
 	return r, nil
 }
 

@@ -1,7 +1,9 @@
 package replan
 
 import (
+	"math"
 	"slices"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/scheduler/cluster"
@@ -89,4 +91,18 @@ func stripes(bytes int64, from []cluster.NodeID) (all []Stripe) {
 		}
 	}
 	return all
+}
+
+// Copying returns how long the busiest link needs for all transfers, in either direction.
+func (r *Result) Copying(bytesPerSecond int64) time.Duration {
+	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
+	var most int64
+	for _, each := range r.Transfers {
+		for _, stripe := range each.Stripes {
+			in[each.To] += stripe.Bytes
+			out[stripe.From] += stripe.Bytes
+			most = max(most, in[each.To], out[stripe.From])
+		}
+	}
+	return time.Duration(math.Ceil(float64(most) / float64(bytesPerSecond) * 1e9))
 }

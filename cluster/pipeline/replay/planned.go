@@ -11,22 +11,22 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/cluster/pipeline/ways"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
 // Costs are what a change of nodes takes, besides the interrupted iteration.
 type Costs struct {
-	Detect         time.Duration // until a death is detected
-	Pause          time.Duration // to plan and to create new communication groups
-	BytesPerSecond int64         // of a node's link, in each direction
-	Checkpoint     time.Duration // time between checkpoints, which do not delay training; 0 for none
-	Restart        time.Duration // from a checkpoint
+	ways.Costs
+	Detect     time.Duration // until a death is detected
+	Checkpoint time.Duration // time between checkpoints, which do not delay training; 0 for none
+	Restart    time.Duration // from a checkpoint
 	// Backup is how long a pipeline computes until others have that, too, unless several nodes die at
 	// once; 0: they never have.
 	Backup time.Duration
 }
 
-// Planned is the input of a replay by planning: package replan answers every event.
+// Planned is the input of a replay by planning: package ways answers every event.
 type Planned struct {
 	Plan  *pipeline.Plan
 	Trace []Event
@@ -294,7 +294,7 @@ func (s *plannedState) removeNode(number cluster.NodeID) bool {
 // replan starts a recovery now.
 func (s *plannedState) replan(died bool) error {
 	s.change.Machines = s.machines()
-	r, err := replan.Recover(s.base, s.change)
+	chosen, err := ways.Choose(ways.All, s.base, s.change, s.Costs.Costs)
 	var infeasible *pipeline.InfeasibleError
 	if errors.As(err, &infeasible) {
 		s.stopped, s.phases = true, nil
@@ -303,13 +303,14 @@ func (s *plannedState) replan(died bool) error {
 	if err != nil {
 		return err
 	}
+	r := chosen[0].Result
 	s.next, s.phases = r.Plan, nil
 	s.out.Replans++
 	s.out.Bytes += r.Bytes
 	if died {
 		s.phases = append(s.phases, phase{s.Costs.Detect, &s.out.Spent.Detecting})
 	}
-	s.phases = append(s.phases, phase{s.Costs.Pause, &s.out.Spent.Pausing}, phase{s.copying(r), &s.out.Spent.Copying})
+	s.phases = append(s.phases, phase{s.Costs.Pause, &s.out.Spent.Pausing}, phase{chosen[0].Copying, &s.out.Spent.Copying})
 	if len(r.Lost) > 0 {
 		s.rollBack()
 	}
@@ -331,20 +332,6 @@ func (s *plannedState) rollBack() {
 	s.out.Steps = s.saved
 	s.out.Restarts++
 	s.phases = append(s.phases, phase{s.Costs.Restart, &s.out.Spent.Restarting})
-}
-
-// copying returns the time of the busiest link.
-func (s *plannedState) copying(r *replan.Result) time.Duration {
-	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
-	var most int64
-	for _, each := range r.Transfers {
-		for _, stripe := range each.Stripes {
-			in[each.To] += stripe.Bytes
-			out[stripe.From] += stripe.Bytes
-			most = max(most, in[each.To], out[stripe.From])
-		}
-	}
-	return time.Duration(math.Ceil(float64(most) / float64(s.Costs.BytesPerSecond) * 1e9))
 }
 
 // resume continues from a checkpoint as soon as there are enough nodes.

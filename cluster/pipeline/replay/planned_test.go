@@ -10,6 +10,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline"
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 	"github.com/phos-gpu/phos/cluster/pipeline/replan"
+	"github.com/phos-gpu/phos/cluster/pipeline/ways"
 	"github.com/phos-gpu/phos/scheduler/cluster"
 )
 
@@ -44,11 +45,10 @@ func plan(t *testing.T, nodes, faults int) *pipeline.Plan {
 }
 
 var costs = Costs{
-	Detect:         time.Second,
-	Pause:          2 * time.Second,
-	BytesPerSecond: 1 << 20,
-	Checkpoint:     time.Minute,
-	Restart:        30 * time.Second,
+	Costs:      ways.Costs{Pause: 2 * time.Second, BytesPerSecond: 1 << 20},
+	Detect:     time.Second,
+	Checkpoint: time.Minute,
+	Restart:    30 * time.Second,
 }
 
 func outcome(t *testing.T, p *pipeline.Plan, c Costs, events ...Event) *Outcome {
@@ -100,7 +100,7 @@ func near(a, b time.Duration) bool { return (a-b).Abs() < time.Microsecond && a 
 func TestIterationGoesOn(t *testing.T) {
 	p := plan(t, 8, 1)
 	step := time.Duration(p.IterationTime())
-	free := Costs{BytesPerSecond: math.MaxInt64, Checkpoint: time.Minute}
+	free := Costs{Costs: ways.Costs{BytesPerSecond: math.MaxInt64}, Checkpoint: time.Minute}
 	next, err := replan.Recover(p, replan.Change{Dead: []cluster.NodeID{3}})
 	if err != nil {
 		t.Fatal(err)

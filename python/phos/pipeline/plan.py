@@ -75,6 +75,8 @@ class Plan:
     stripes: tuple[Stripe, ...]
     # Layers that no rank has any more.
     lost: tuple[int, ...]
+    # The ways to go on that the planner has compared after a change, the chosen one first.
+    ways: tuple[dict[str, Any], ...] = ()
 
     def nodes(self) -> list[int]:
         """Returns the planner's numbers of all ranks of the plan."""
@@ -162,7 +164,7 @@ def again(
         "--join": list(range(len(plan.ranks), len(ranks))),
     }
     if not any(changes.values()) and plan.faults >= faults:
-        return replace(plan, stripes=())
+        return replace(plan, stripes=(), ways=())
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         file.write(plan.text)
         file.flush()
@@ -218,5 +220,5 @@ def decode(text: str, ranks: tuple[int, ...]) -> Plan:
         text, file["hash"], ranks, len(layers), tuple(int(each.get("state_bytes", 0)) for each in layers),
         file["spec"]["microbatches"], float(file["iteration_ms"]), file["spec"]["faults"], pipelines,
         tuple(ranks[node] for node in file.get("spare") or []), stripes,
-        tuple(each["layer"] for each in file.get("lost") or []),
+        tuple(each["layer"] for each in file.get("lost") or []), tuple(file.get("ways") or []),
     )

@@ -84,7 +84,7 @@ class Status:
             "microbatches": len(decision["missing"]),
             "joined": sorted(places.keys() - before.keys()), "left": decision["leaving"],
             "lost": [[rank, lost[rank]] for rank in sorted(lost.keys() & before.keys()) if rank not in self._lost],
-            "iteration_ms": plan.iteration_ms,
+            "iteration_ms": plan.iteration_ms, "ways": list(plan.ways),
         }
         with self._lock:
             self._plan, self._lost = plan, lost

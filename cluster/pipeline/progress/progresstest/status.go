@@ -50,6 +50,9 @@ func Status(t *testing.T, name string, microbatches int) []byte {
 		"nodes": nodes, "plan": json.RawMessage(text), "events": []any{map[string]any{
 			"at": float64(time.Now().Unix()), "step": 40, "seconds": 0.2, "bytes": 3 << 20, "microbatches": 3,
 			"lost": []any{[]any{2, "its connection ended: " + name}}, "joined": []int{}, "left": []int{}, "iteration_ms": 40,
+			"ways": []any{
+				map[string]any{"way": "balance", "iterations": 1490.5}, map[string]any{"way": "recover", "iterations": 1207.25},
+			},
 		}},
 	})
 	if err != nil {
