@@ -119,7 +119,8 @@ change, which is expected after --horizon:
   remain, one more is made of nodes that others can spare. Sizes and nodes are chosen so that least
   must be copied, without fewer copies of a layer or a longer iteration than by Oobleck's steps (a
   smaller template, else borrow, else merge).
-- balance: the sizes with the shortest iteration, whatever must be copied for them.
+- balance: the sizes that a new plan for these nodes would have, whatever must be copied for them.
+  It is chosen if that gives more than one percent more iterations.
 
 Each layer is copied in stripes from all nodes that have it. The batch stays the same; if equal
 pipelines cannot have equally much of it, some get one microbatch more.

@@ -24,7 +24,7 @@ func (c *costsFlags) flags(flags *flag.FlagSet, pause, bandwidth string) {
 	c.bandwidth = bytesValue(usual.BytesPerSecond)
 	flags.DurationVar(&c.pause, "pause", usual.Pause, "`TIME` for a re-plan"+pause)
 	flags.Var(&c.bandwidth, "bandwidth", "`BYTES` per second of a node's link, such as 25GB"+bandwidth)
-	flags.DurationVar(&c.horizon, "horizon", usual.Horizon, "`TIME` until the next change: plans with most iterations in it are chosen, 0: with few bytes")
+	flags.DurationVar(&c.horizon, "horizon", usual.Horizon, "expected `TIME` until the next change; 0: send the fewest bytes")
 }
 
 // read returns the costs.
@@ -32,8 +32,8 @@ func (c *costsFlags) read() (ways.Costs, error) {
 	if c.pause < 0 || c.horizon < 0 {
 		return ways.Costs{}, &verb.UsageError{Text: "a time is negative"}
 	}
-	if c.horizon > ways.MaxHorizon {
-		return ways.Costs{}, &verb.UsageError{Text: fmt.Sprintf("--horizon is %v; want at most %v", c.horizon, ways.MaxHorizon)}
+	if longest := max(c.pause, c.horizon); longest > ways.MaxHorizon {
+		return ways.Costs{}, &verb.UsageError{Text: fmt.Sprintf("a time is %v; want at most %v", longest, ways.MaxHorizon)}
 	}
 	if c.bandwidth <= 0 {
 		return ways.Costs{}, &verb.UsageError{Text: "--bandwidth is 0"}
@@ -71,7 +71,7 @@ func wayViews(found []ways.Candidate) (views []wayView) {
 // printWays prints why a way was chosen, if there were others.
 func printWays(to verb.Streams, found []ways.Candidate, horizon time.Duration) {
 	for i, each := range found {
-		if len(found) == 1 || each.Result.Plan.Hash() == found[0].Result.Plan.Hash() && i > 0 {
+		if horizon == 0 || len(found) == 1 || each.Result.Plan.Hash() == found[0].Result.Plan.Hash() && i > 0 {
 			continue
 		}
 		what := "chosen: "

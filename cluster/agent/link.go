@@ -3,6 +3,7 @@ package agent
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"math/rand/v2"
 	"time"
@@ -112,7 +113,7 @@ func (l *Link) connect(ctx context.Context, address string) (*grpc.ClientConn, e
 	if conn == nil {
 		var err error
 		if conn, err = l.contact.Dial(address); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("dial %s: %w", address, err)
 		}
 		l.conns[address] = conn
 	}

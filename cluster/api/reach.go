@@ -19,7 +19,7 @@ const connectTime = time.Second
 // error, and connecting goes on. After a failure the next request says what it was; the caller
 // waits between its tries, so the connection does not.
 func Reach(ctx context.Context, address string, conn *grpc.ClientConn) error {
-	ctx, cancel := context.WithTimeout(ctx, connectTime)
+	limited, cancel := context.WithTimeout(ctx, connectTime)
 	defer cancel()
 	for {
 		state := conn.GetState()
@@ -33,8 +33,12 @@ func Reach(ctx context.Context, address string, conn *grpc.ClientConn) error {
 		case connectivity.Ready, connectivity.Shutdown:
 			return nil
 		}
-		if !conn.WaitForStateChange(ctx, state) {
-			return status.Error(codes.Unavailable, fmt.Sprintf("%s has not answered for %v", address, connectTime))
+		if conn.WaitForStateChange(limited, state) {
+			continue
 		}
+		if ctx.Err() != nil {
+			return status.FromContextError(ctx.Err()).Err()
+		}
+		return status.Error(codes.Unavailable, fmt.Sprintf("%s has not answered for %v", address, connectTime))
 	}
 }

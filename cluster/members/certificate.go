@@ -14,13 +14,14 @@ import (
 
 // Certificates returns what a controller shows, and renews it until the context ends.
 func (m *Members) Certificates(ctx context.Context, name string, names authority.Names) (*channel.Holder, error) {
+	other := m.other()
 	certificate, renewAt, err := m.issue(name, names)
 	if err != nil {
 		return nil, err
 	}
 	holder := channel.NewHolder(certificate, m.Ring().Bundle())
 	go func() {
-		for other := m.other(); ; {
+		for {
 			select {
 			case <-ctx.Done():
 				return

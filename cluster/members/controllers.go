@@ -2,6 +2,7 @@ package members
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -46,20 +47,22 @@ func (m *Members) Controllers(ctx context.Context) ([]record.Controller, error) 
 	return m.controllersIn(objects)
 }
 
-// controllersIn returns this controller and those of records, by name.
-func (m *Members) controllersIn(objects []store.Object) (sorted []record.Controller, err error) {
+// controllersIn returns this controller and those of records, by name. With an error about damaged
+// records it returns the others.
+func (m *Members) controllersIn(objects []store.Object) (sorted []record.Controller, damaged error) {
 	all := map[string]record.Controller{m.settings.Self.Name: m.settings.Self}
 	for _, object := range objects {
 		c, err := record.DecodeController(object.Value)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", object.Key, err)
+			damaged = errors.Join(damaged, fmt.Errorf("%s: %w", object.Key, err))
+			continue
 		}
 		all[c.Name] = c
 	}
 	for _, name := range slices.Sorted(maps.Keys(all)) {
 		sorted = append(sorted, all[name])
 	}
-	return sorted, nil
+	return sorted, damaged
 }
 
 // Addresses returns where the controllers are reached, as this one has last learned. It does not
@@ -70,13 +73,10 @@ func (m *Members) Addresses() []string {
 	return m.addresses
 }
 
-// takeControllers notes where the controllers of the store are reached. A damaged record changes
-// nothing.
+// takeControllers notes where the controllers of the store are reached, except those with damaged
+// records.
 func (m *Members) takeControllers(objects []store.Object) {
-	all, err := m.controllersIn(objects)
-	if err != nil {
-		return
-	}
+	all, _ := m.controllersIn(objects) // Controllers says what is damaged
 	addresses := make([]string, len(all))
 	for i, each := range all {
 		addresses[i] = each.Address

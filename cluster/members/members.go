@@ -50,7 +50,9 @@ func Open(ctx context.Context, objects store.Store, settings Settings) (*Members
 	if err != nil {
 		return nil, fmt.Errorf("open the cluster: %w", err)
 	}
-	m := &Members{store: objects, id: identity.ClusterID(cluster.ID), settings: settings, replaced: make(chan struct{})}
+	m := &Members{
+		store: objects, id: identity.ClusterID(cluster.ID), settings: settings, replaced: make(chan struct{}),
+	}
 	if m.ring, err = openRing(ctx, objects, m.id); err != nil {
 		return nil, fmt.Errorf("open the cluster's CA: %w", err)
 	}

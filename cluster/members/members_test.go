@@ -92,6 +92,14 @@ func TestControllers(t *testing.T) {
 	open(t, objects, "a", "a") // nor is c, but it still runs and knows itself
 	addresses(c, "a:7411", "c:7411")
 	addresses(a, "a:7411")
+	if _, err := objects.Put(t.Context(), store.Write{Key: record.ControllerKey("d"), Value: []byte("{")}); err != nil {
+		t.Fatal(err)
+	}
+	damaged := open(t, objects, "c", "a", "c", "d")
+	addresses(damaged, "a:7411", "c:7411")
+	if _, err := damaged.Controllers(t.Context()); err == nil {
+		t.Error("a damaged record is not named")
+	}
 	if err := objects.Close(); err != nil {
 		t.Fatal(err)
 	}

@@ -125,7 +125,7 @@ func TestRefused(t *testing.T) {
 // TestWhy: an event says what another way to go on would have given, if that is not the same.
 func TestWhy(t *testing.T) {
 	s := read(t, progresstest.Status(t, "n", 24))
-	if got := s.Events[0].Text(); !strings.Contains(got, "balance: 1490.5 iterations until the next change are predicted, by recover 1207.2") {
+	if got := s.Events[0].Text(); !strings.Contains(got, "balance was chosen: 1490.5 iterations are predicted until the next change, 1207.2 with recover") {
 		t.Error(got)
 	}
 	s.Events[0].Ways[1].Iterations = s.Events[0].Ways[0].Iterations

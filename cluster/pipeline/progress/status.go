@@ -109,8 +109,8 @@ func (e *Event) why() string {
 		return ""
 	}
 	chosen, other := e.Ways[0], e.Ways[1]
-	return fmt.Sprintf("%s: %.1f iterations until the next change are predicted, by %s %.1f",
-		words.Clip(chosen.Way), chosen.Iterations, words.Clip(other.Way), other.Iterations)
+	return fmt.Sprintf("%s was chosen: %.1f iterations are predicted until the next change, %.1f with %s",
+		words.Clip(chosen.Way), chosen.Iterations, other.Iterations, words.Clip(other.Way))
 }
 
 // Lost is a rank that was lost, and why.

@@ -8,9 +8,9 @@ import (
 	"github.com/phos-gpu/phos/cluster/pipeline/instance"
 )
 
-// Balance returns the next plan after a change, with the pipelines whose iteration is the shortest
-// that the nodes allow, whatever must be copied for it. Of all assignments of nodes to them it is
-// one that sends the fewest bytes.
+// Balance returns the next plan after a change, with the pipelines that a new plan for as many
+// nodes would have (instance.Combine), whatever must be copied for them. Of all assignments of
+// nodes to them it is one that sends the fewest bytes.
 func Balance(plan *pipeline.Plan, change Change) (*Result, error) {
 	plan, c, err := begin(plan, change)
 	if err != nil {
@@ -20,7 +20,7 @@ func Balance(plan *pipeline.Plan, change Change) (*Result, error) {
 	_, best := instance.Combine(context.Background(), plan, len(nodes))
 	if best == nil {
 		return nil, &pipeline.InfeasibleError{
-			Problem: fmt.Sprintf("no combination of pipelines has %s", pipeline.Count(plan.Spec.Microbatches, "microbatch")),
+			Problem: fmt.Sprintf("%s cannot form pipelines with a microbatch for each", pipeline.Count(len(nodes), "node")),
 		}
 	}
 	var sizes []int

@@ -18,6 +18,8 @@
 // where its nodes come from and go to (steps.go). Each layer that a node lacks is copied in stripes
 // from all nodes that have it (transfer.go).
 //
+// Balance (balance.go) is another answer to the same change: the sizes of a new plan.
+//
 // Where nodes share machines, some then exchange their places, so that each layer is on one machine
 // more than the faults, as far as that is possible (package spread). That comes before bytes.
 //

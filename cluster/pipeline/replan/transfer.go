@@ -93,7 +93,11 @@ func stripes(bytes int64, from []cluster.NodeID) (all []Stripe) {
 	return all
 }
 
-// Copying returns how long the busiest link needs for all transfers, in either direction.
+// maxCopying is the longest time that Copying returns. It can be added to others.
+const maxCopying = 10_000 * time.Hour
+
+// Copying returns how long the busiest link needs for all transfers, in either direction; at most
+// 10,000 hours.
 func (r *Result) Copying(bytesPerSecond int64) time.Duration {
 	in, out := map[cluster.NodeID]int64{}, map[cluster.NodeID]int64{}
 	var most int64
@@ -104,5 +108,5 @@ func (r *Result) Copying(bytesPerSecond int64) time.Duration {
 			most = max(most, in[each.To], out[stripe.From])
 		}
 	}
-	return time.Duration(math.Ceil(float64(most) / float64(bytesPerSecond) * 1e9))
+	return time.Duration(min(math.Ceil(float64(most)/float64(bytesPerSecond)*1e9), float64(maxCopying)))
 }

@@ -222,3 +222,27 @@ func TestEveryTrace(t *testing.T) {
 		}
 	}
 }
+
+// TestHorizon: with time until the next change, the sizes that are worth the copying are chosen.
+func TestHorizon(t *testing.T) {
+	var layers []pipeline.Layer
+	for i := range 24 {
+		layers = append(layers, pipeline.Layer{Name: fmt.Sprint(i), Forward: time.Duration(10+i%3) * time.Millisecond, StateBytes: 1000})
+	}
+	profile, err := pipeline.NewProfile(layers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	spec := pipeline.Spec{Nodes: 20, GPUsPerNode: 1, Faults: 1, Microbatches: 48}
+	p, err := instance.Make(context.Background(), profile, spec, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	hour := []Event{{At: time.Second, Node: 15}, {At: time.Second, Node: 17}, {At: time.Hour, Node: 0}}
+	few := outcome(t, p, costs, hour...)
+	with := costs
+	with.Horizon = time.Hour
+	if many := outcome(t, p, with, hour...); many.Steps < 2*few.Steps {
+		t.Errorf("%d steps, and %d with a horizon", few.Steps, many.Steps)
+	}
+}

@@ -3,8 +3,8 @@
 // the time that is lost before it begins.
 //
 // Two ways are known: package replan's Recover, which sends the fewest bytes, and its Balance,
-// which makes the shortest iteration. Others, such as moving a process to another machine, need
-// only an entry in All.
+// which shortens the iteration as far as the nodes allow. Others, such as moving a process to
+// another machine, need only an entry in All.
 //
 // The choice depends only on the plan, the change and the costs, so every node makes the same one.
 //

@@ -48,7 +48,7 @@ type Costs struct {
 	Horizon        time.Duration // until the next change
 }
 
-// Usual are costs where none are known.
+// Usual are costs where none are known: a link of 200 Gbit/s, and a change every ten minutes.
 var Usual = Costs{Pause: 2 * time.Second, BytesPerSecond: 25e9, Horizon: 10 * time.Minute}
 
 // MaxHorizon is the longest time that plans are compared for.
@@ -67,8 +67,12 @@ type Candidate struct {
 // Iterations returns how many iterations there are until the next change.
 func (c *Candidate) Iterations() float64 { return float64(c.Thousandths) / 1000 }
 
-// Choose returns what ways lead to, the best first. Without a horizon that is what the first of
-// them leads to. An error means that none has a plan.
+// margin is by how many percent more iterations another way must have than the first one. That
+// moves the fewest bytes and keeps the most copies, and the costs are only assumed.
+const margin = 1
+
+// Choose returns what ways lead to, the chosen one first. Without a horizon that is what the first
+// of them leads to. An error means that none has a plan.
 func Choose(ways []Way, plan *pipeline.Plan, change replan.Change, costs Costs) (found []Candidate, err error) {
 	for _, way := range ways {
 		r, why := way.Plan(plan, change)
@@ -81,14 +85,21 @@ func Choose(ways []Way, plan *pipeline.Plan, change replan.Change, costs Costs) 
 	if len(found) == 0 {
 		return nil, err
 	}
-	slices.SortStableFunc(found, func(a, b Candidate) int { return int(max(-1, min(1, b.Thousandths-a.Thousandths))) })
+	best := 0
+	for i, each := range found {
+		if each.Thousandths-found[0].Thousandths > found[0].Thousandths/100*margin && each.Thousandths > found[best].Thousandths {
+			best = i
+		}
+	}
+	found[0], found[best] = found[best], found[0]
 	return found, nil
 }
 
-// judge says what a plan is worth. Whole numbers make all nodes agree.
+// judge says what a plan is worth. All nodes must agree: it has whole numbers, and Copying one
+// division of others.
 func (c Costs) judge(way Way, r *replan.Result) Candidate {
 	found := Candidate{Way: way.Name, Result: r, Copying: r.Copying(c.BytesPerSecond)}
-	left := min(c.Horizon, MaxHorizon) - c.Pause - found.Copying
+	left := min(c.Horizon, MaxHorizon) - min(c.Pause, MaxHorizon) - found.Copying
 	found.Thousandths = max(0, int64(left)) * 1000 / max(1, r.Plan.IterationTime())
 	return found
 }

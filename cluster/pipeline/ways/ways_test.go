@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
-	"slices"
 	"testing"
 	"time"
 
@@ -77,9 +76,11 @@ func TestChoose(t *testing.T) {
 				if want := predicted(costs, each.Result); math.Abs(each.Iterations()-want) > 0.001+1e-6*want {
 					t.Fatalf("%s: %.3f iterations, want %.3f", each.Way, each.Iterations(), want)
 				}
-				if i > 0 && each.Iterations() > found[0].Iterations() {
-					t.Fatalf("chosen %s: %+v", found[0].Way, found)
+				if i == 0 || found[0].Way != "recover" && each.Iterations()*1.0099 < found[0].Iterations() ||
+					found[0].Way == "recover" && each.Iterations() < found[0].Iterations()*1.0101+0.001 {
+					continue
 				}
+				t.Fatalf("%s is chosen: %+v", found[0].Way, found)
 			}
 			chosen[found[0].Way]++
 			plan = found[0].Result.Plan
@@ -105,9 +106,9 @@ func TestShortHorizon(t *testing.T) {
 	}
 }
 
-// TestSuperseded: a second failure while the first is answered ends as both at once do, in whatever
-// order they come.
-func TestSuperseded(t *testing.T) {
+// TestOrder: a failure while others are answered is answered with all of them, and the order in
+// which a rank has heard of them does not matter.
+func TestOrder(t *testing.T) {
 	plan := planOf(t, 20)
 	hashes := map[pipeline.Hash]bool{}
 	for _, dead := range [][]cluster.NodeID{{3, 11, 12}, {12, 3, 11}, {11, 12, 3, 3}} {
@@ -137,7 +138,29 @@ func TestFind(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, way, err)
 		}
 	}
-	if _, err := Find("best"); err == nil || !slices.Contains(Names(), "recover") {
-		t.Error(err)
+	if _, err := Find("best"); err == nil {
+		t.Error("there is a way called best")
+	}
+}
+
+// TestHugeCosts: what takes centuries is not chosen, and counts as no iteration.
+func TestHugeCosts(t *testing.T) {
+	plan := planOf(t, 20)
+	for _, costs := range []Costs{
+		{Pause: time.Second, BytesPerSecond: 1, Horizon: time.Hour}, {Pause: math.MaxInt64, BytesPerSecond: 1},
+		{Pause: math.MaxInt64, BytesPerSecond: math.MaxInt64, Horizon: math.MaxInt64},
+	} {
+		found, err := Choose(All, plan, replan.Change{Dead: []cluster.NodeID{0, 15}}, costs)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, each := range found {
+			if each.Copying < 0 || each.Thousandths != 0 {
+				t.Errorf("%+v: %s copies for %v, and makes %d thousandths", costs, each.Way, each.Copying, each.Thousandths)
+			}
+		}
+		if found[0].Way != "recover" {
+			t.Errorf("%+v: chosen %s", costs, found[0].Way)
+		}
 	}
 }
