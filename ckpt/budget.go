@@ -54,7 +54,7 @@ func (c *checkpoint) checkGrown() error {
 		if i >= len(c.trees) {
 			break
 		}
-		has, needs := work.MemoryBytes(), dumpBytes(c.trees[i])
+		has, needs := work.MemoryBytes(), c.workBytes(c.trees[i])
 		if has > 0 && needs > has+has/slackPart {
 			return c.cramp(i, fmt.Errorf("pid %d has grown: %d bytes, room for %d",
 				c.trees[i].Processes[0].PID, needs, has))

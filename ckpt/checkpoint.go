@@ -26,6 +26,8 @@ type CheckpointOptions struct {
 	Admit func(trees []*Tree) error
 	// Devices returns the GPU halves of the processes of trees.
 	Devices func(trees []*Tree) ([]GPU, error)
+	// Track finds what tracks the writes of a process; nil: nothing does.
+	Track Track
 	// Work creates a private directory for about so many bytes, into which the user's CRIU writes.
 	Work func(bytes uint64, uid, gid uint32) (WorkDir, error)
 	// Image is where the image is written.
@@ -116,11 +118,9 @@ type checkpoint struct {
 	frozen  []Frozen
 	// dumped is set after a first dump, which must be discarded before the next one.
 	dumped bool
-	// prestarted are the functions that end what was started before the pause.
-	prestarted []func() error
-	files      []image.SavedFile
-	halves     map[int]image.GPUHalf
-	cpu        image.CPUHalf
+	files  []image.SavedFile
+	halves map[int]image.GPUHalf
+	cpu    image.CPUHalf
 	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
 	firstPause, lastPause time.Time
 	pause                 time.Duration
@@ -128,7 +128,9 @@ type checkpoint struct {
 	// groups are those of the first tree's root.
 	groups []uint32
 
-	mu sync.Mutex // guards cramped and noticed
+	mu sync.Mutex // guards cramped, noticed and prestarted
+	// prestarted are the functions that end what was started before the pause.
+	prestarted []func() error
 	// noticed are the notices that were already given.
 	noticed map[string]bool
 	// obstacles are when each obstacle was first seen. Steps run one after the other: no lock.
@@ -304,7 +306,7 @@ func (c *checkpoint) begin(ctx context.Context) (err error) {
 	}
 	for _, tree := range c.trees {
 		root := tree.Processes[0]
-		work, err := c.order.Work(dumpBytes(tree), root.UID, root.GID)
+		work, err := c.order.Work(c.workBytes(tree), root.UID, root.GID)
 		if err != nil {
 			return err
 		}
@@ -316,17 +318,19 @@ func (c *checkpoint) begin(ctx context.Context) (err error) {
 // dumpBytes estimates what CRIU will write: pages, and its own records of each process and thread.
 func dumpBytes(tree *Tree) uint64 {
 	const recordBytes, threadBytes = 4 << 20, 8 << 10
-	bytes := residentBytes(tree) + uint64(len(tree.Processes))*recordBytes
+	bytes := tree.ResidentBytes() + uint64(len(tree.Processes))*recordBytes
 	for _, p := range tree.Processes {
 		bytes += uint64(p.Threads) * threadBytes
 	}
 	return bytes
 }
 
-// residentBytes returns the memory of a tree that CRIU may have to write.
-func residentBytes(tree *Tree) (bytes uint64) {
-	for _, p := range tree.Processes {
-		bytes += p.ResidentBytes
+// workBytes estimates what a private directory will hold: pages may be there twice, as they were
+// copied before the pause and as they were written since.
+func (c *checkpoint) workBytes(tree *Tree) uint64 {
+	bytes := dumpBytes(tree)
+	if tracker, ok := c.order.CPU.(WriteTracker); ok && c.order.Track != nil && c.precopies(tree) && tracker.TracksWrites() {
+		bytes += tree.ResidentBytes()
 	}
 	return bytes
 }

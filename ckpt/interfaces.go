@@ -47,6 +47,14 @@ type Tree struct {
 	Obstacles []Obstacle
 }
 
+// ResidentBytes returns an upper bound for the memory that CRIU writes.
+func (t *Tree) ResidentBytes() (bytes uint64) {
+	for _, p := range t.Processes {
+		bytes += p.ResidentBytes
+	}
+	return bytes
+}
+
 // Process is one process of a tree.
 type Process struct {
 	proc.Identity
@@ -58,6 +66,9 @@ type Process struct {
 	ResidentBytes uint64
 	// Inner is the pid in the process's own pid namespace.
 	Inner int
+	// Direct means that it may have I/O in flight that writes its memory without the kernel's noticing
+	// later: direct or asynchronous I/O.
+	Direct bool
 	// Library is the path of the libphos.so that it has mapped; empty for none.
 	Library string
 	// Mapped are the paths of the mapped files, with the suffix " (deleted)" if the file had no
@@ -90,8 +101,9 @@ type CPU interface {
 	// Precopy writes the memory of a running tree into the directory ParentImages, which it
 	// creates in the dump's private directory. Only the next Dump into that directory writes just
 	// what changed since, because a dump resets the dirty tracking. The error is ErrUntracked if
-	// the kernel cannot track written pages.
-	Precopy(ctx context.Context, tree *Tree, images *os.File) error
+	// written pages cannot be tracked. The caller calls drop, if it is not nil, after the tree was
+	// thawed or killed.
+	Precopy(ctx context.Context, tree *Tree, images *os.File, track Track) (drop func() error, err error)
 	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
 	// Restore restores processes from images that Dump has written. They stay frozen until Keep.
@@ -106,9 +118,18 @@ type CPU interface {
 	Check(ctx context.Context) error
 }
 
+// Track returns what tracks the writes of a process, its userfaultfd, which the caller closes, and
+// what it calls when it does not track any more. The error is ErrUntracked if there is none.
+type Track func(ctx context.Context, process proc.Identity) (userfaultfd *os.File, end func(), err error)
+
 // Warner is a CPU that reports what is missing on this host, for administrators.
 type Warner interface {
 	Warnings(ctx context.Context) []string
+}
+
+// WriteTracker is a CPU that can use what a Track finds.
+type WriteTracker interface {
+	TracksWrites() bool
 }
 
 // Prestarter is a CPU that can do part of its work before the pause, while the programs run.

@@ -15,9 +15,8 @@ const (
 	maxRetryDelay = 500 * time.Millisecond
 	// dumpSecondBytes is a write speed that every disk reaches. CRIU's deadline grows by it.
 	dumpSecondBytes = 16 << 20
-	// minPrecopyBytes is the least memory for which a precopy pays: it stops each process once
-	// more, for a moment.
-	minPrecopyBytes = 64 << 20
+	// minPrecopyBytes is the least memory for which a precopy pays.
+	minPrecopyBytes = 8 << 20
 )
 
 // precopy copies GPU and CPU memory while the programs run.
@@ -34,12 +33,13 @@ func (c *checkpoint) precopy(ctx context.Context) error {
 // precopyTree copies the memory of processes before the pause, if that shortens the pause. A
 // failure only makes the pause longer.
 func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) error {
-	if c.order.Options.StopTheWorld || residentBytes(tree) < minPrecopyBytes {
+	if !c.precopies(tree) {
 		return nil
 	}
 	limited, cancel := context.WithTimeout(ctx, c.dumpTime(tree))
 	defer cancel()
-	err := c.order.CPU.Precopy(limited, tree, work.Descriptor())
+	drop, err := c.order.CPU.Precopy(limited, tree, work.Descriptor(), c.order.Track)
+	c.dropLater(drop)
 	if errors.Is(err, ErrUntracked) && c.order.Untracked != nil {
 		c.order.Untracked()
 	}
@@ -51,6 +51,11 @@ func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) 
 	}
 	c.steps.log.Warn("precopy of process memory failed", "pid", tree.Processes[0].PID, "error", err)
 	return emptyDirectory(work.Descriptor())
+}
+
+// precopies reports whether the memory of a tree is copied before the pause.
+func (c *checkpoint) precopies(tree *Tree) bool {
+	return !c.order.Options.StopTheWorld && tree.ResidentBytes() >= minPrecopyBytes
 }
 
 // beginDevices begins the devices of all processes that use a GPU now, except those already begun.

@@ -24,16 +24,29 @@ func (c *checkpoint) prestartAll(ctx context.Context) {
 			c.steps.log.Debug("start CRIU before the pause", "pid", c.trees[i].Processes[0].PID, "error", err)
 			continue
 		}
-		c.prestarted = append(c.prestarted, drop)
+		c.dropLater(drop)
 	}
 }
 
-// dropPrestarted ends what prestartAll started.
+// dropLater remembers what ends something that was started before the pause; it may be nil.
+func (c *checkpoint) dropLater(drop func() error) {
+	if drop == nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.prestarted = append(c.prestarted, drop)
+}
+
+// dropPrestarted ends what prestartAll and precopy started.
 func (c *checkpoint) dropPrestarted() error {
+	c.mu.Lock()
+	all := c.prestarted
+	c.prestarted = nil
+	c.mu.Unlock()
 	var failures []error
-	for _, drop := range c.prestarted {
+	for _, drop := range all {
 		failures = append(failures, drop())
 	}
-	c.prestarted = nil
 	return errors.Join(failures...)
 }

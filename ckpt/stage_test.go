@@ -193,7 +193,9 @@ type cpu struct {
 	trees map[int]*ckpt.Tree
 }
 
-func (c *cpu) Precopy(context.Context, *ckpt.Tree, *os.File) error { return ckpt.ErrUntracked }
+func (c *cpu) Precopy(context.Context, *ckpt.Tree, *os.File, ckpt.Track) (func() error, error) {
+	return nil, ckpt.ErrUntracked
+}
 
 func (c *cpu) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {
 	if err := c.call(ctx, fmt.Sprintf("inspect %d", c.number(root.PID))); err != nil {

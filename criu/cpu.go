@@ -75,9 +75,10 @@ func (c *CPU) CacheKernelFeatures(ctx context.Context) error {
 }
 
 var (
-	_ ckpt.CPU        = (*CPU)(nil)
-	_ ckpt.Prestarter = (*CPU)(nil)
-	_ ckpt.Warner     = (*CPU)(nil)
+	_ ckpt.CPU          = (*CPU)(nil)
+	_ ckpt.Prestarter   = (*CPU)(nil)
+	_ ckpt.WriteTracker = (*CPU)(nil)
+	_ ckpt.Warner       = (*CPU)(nil)
 )
 
 // Deadlines of calls whose context has none.
@@ -231,6 +232,11 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 	if err := obstacleError(f.found.Obstacles); err != nil {
 		return err
 	}
+	if _, byPhos := parentImages(images); byPhos {
+		if err := dropDirect(images, f.found.Processes); err != nil {
+			return err
+		}
+	}
 	if err := writeRecord(images, newRecord(f.found)); err != nil {
 		return err
 	}
@@ -240,12 +246,13 @@ func (f *frozen) Dump(ctx context.Context, images *os.File) error {
 
 // dumpOrder returns the watchdog's order to dump what was found.
 func (c *CPU) dumpOrder(found *inspect.Findings, images *os.File, deadline time.Time) watchdog.Dump {
+	earlier, byPhos := parentImages(images)
 	return watchdog.Dump{
 		Program: c.options.Program, User: found.User, Root: found.Root, External: found.External,
 		ShellJob: found.ShellJob,
 		Links:    found.Links, Connected: found.Connected, Datagrams: found.Datagrams,
 		Namespaces: found.Namespaces, Deadline: deadline,
-		Earlier: parentImages(images),
+		Earlier: earlier, Tracked: byPhos,
 	}
 }
 

@@ -11,22 +11,43 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/inspect"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/criu/watchdog"
 )
 
-// Precopy writes the memory of a running tree, if the kernel can track writes from then on.
-func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) error {
-	root := tree.Processes[0]
-	found, err := c.inspect(ctx, root.Identity)
+// Precopy writes the memory of a running tree, if writes can be tracked from then on: by the
+// processes' userfaultfds, or by the kernel's soft-dirty bits.
+func (c *CPU) Precopy(
+	ctx context.Context, tree *ckpt.Tree, images *os.File, track ckpt.Track,
+) (drop func() error, err error) {
+	found, err := c.inspect(ctx, tree.Processes[0].Identity)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	if err := sameUser(tree, &found.Tree); err != nil {
-		return fmt.Errorf("precopy: %w", err)
+		return nil, fmt.Errorf("precopy: %w", err)
 	}
 	if err := obstacleError(found.Obstacles); err != nil {
-		return fmt.Errorf("precopy: %w", err)
+		return nil, fmt.Errorf("precopy: %w", err)
+	}
+	if drop, err = c.precopyTracked(ctx, found, images, track); errors.Is(err, ckpt.ErrUntracked) {
+		err = c.precopySoftDirty(ctx, found, images)
+	}
+	if err == nil {
+		err = c.stillSameUser(ctx, tree)
+	}
+	return drop, err
+}
+
+// minSoftDirtyBytes is the least memory for which CRIU precopies: it stops each process once more
+// for that.
+const minSoftDirtyBytes = 64 << 20
+
+// precopySoftDirty lets CRIU write the memory of a running tree.
+func (c *CPU) precopySoftDirty(ctx context.Context, found *inspect.Findings, images *os.File) error {
+	if found.ResidentBytes() < minSoftDirtyBytes {
+		return nil
 	}
 	if err := c.checkTracking(ctx); err != nil {
 		return err
@@ -44,15 +65,11 @@ func (c *CPU) Precopy(ctx context.Context, tree *ckpt.Tree, images *os.File) err
 	if err != nil {
 		return err
 	}
-	how := watchdog.Precopy{Tree: root.Identity, Dump: watchdog.Dump{
+	how := watchdog.Precopy{Tree: found.Processes[0].Identity, Dump: watchdog.Dump{
 		Program: c.options.Program, User: found.User, Root: found.Root, Namespaces: found.Namespaces,
 		Deadline: deadline(ctx, dumpTime),
 	}}
-	err = errors.Join(guard.Precopy(ctx, how, into), guard.Close())
-	if err == nil {
-		err = c.stillSameUser(ctx, tree)
-	}
-	return err
+	return errors.Join(guard.Precopy(ctx, how, into), guard.Close())
 }
 
 // stillSameUser returns an error if the tree has become another user's during a precopy: what was
@@ -84,10 +101,12 @@ func sameUser(admitted, now *ckpt.Tree) error {
 // ErrAnotherUser is returned when a process has become another user's since its tree was admitted.
 var ErrAnotherUser = errors.New("process has become another user's")
 
-// tracking caches whether the kernel tracks written pages.
+// tracking caches whether the kernel tracks written pages, and whether this CRIU lets others do it.
 type tracking struct {
-	mu    sync.Mutex // guards known
-	known *bool
+	mu       sync.Mutex // guards what follows
+	known    *bool
+	byOthers bool
+	asked    bool
 }
 
 // checkTracking returns ErrUntracked if the kernel does not track written pages. CRIU is asked
@@ -111,14 +130,4 @@ func (c *CPU) checkTracking(ctx context.Context) error {
 		return ckpt.ErrUntracked
 	}
 	return nil
-}
-
-// parentImages returns the name of the directory with a Precopy's images, or "" if there is none.
-func parentImages(images *os.File) string {
-	earlier, err := ckpt.OpenParentImages(images)
-	if err != nil {
-		return ""
-	}
-	_ = earlier.Close() // only its existence matters
-	return ckpt.ParentImages
 }

@@ -36,7 +36,7 @@ func TestPrecopy(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := images(t, 0)
-	if err := cpu.Precopy(within(t), tree, dir); errors.Is(err, ckpt.ErrUntracked) {
+	if _, err := cpu.Precopy(within(t), tree, dir, nil); errors.Is(err, ckpt.ErrUntracked) {
 		t.Skip(err)
 	} else if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func TestPrecopyOfAnotherUser(t *testing.T) {
 	}
 	tree.Processes[0].UID, tree.Processes[0].GID = 61241, 61241
 	dir := images(t, 0)
-	if err := cpu.Precopy(within(t), tree, dir); !errors.Is(err, ErrAnotherUser) {
+	if _, err := cpu.Precopy(within(t), tree, dir, nil); !errors.Is(err, ErrAnotherUser) {
 		t.Errorf("got %v, want ErrAnotherUser", err)
 	}
 	if found, err := filepath.Glob(filepath.Join(dir.Name(), ckpt.ParentImages, "pages-*.img")); err != nil || len(found) > 0 {

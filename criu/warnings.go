@@ -10,6 +10,7 @@ import (
 // Learn finds out what Warnings reports. It may take a while, because CRIU probes the kernel.
 func (c *CPU) Learn(ctx context.Context) {
 	if _, err := c.version.get(ctx, c.options.Program); err == nil {
+		c.trackedByOthers(ctx)
 		_ = c.checkTracking(ctx) // the first checkpoint asks again, and reports an error
 	}
 }
@@ -28,9 +29,10 @@ func (c *CPU) Warnings(ctx context.Context) []string {
 		return nil
 	}
 	defer c.tracking.mu.Unlock()
-	if c.tracking.known == nil || *c.tracking.known {
+	if c.tracking.known == nil || *c.tracking.known || c.tracking.byOthers {
 		return nil
 	}
-	return []string{fmt.Sprintf("%v (CONFIG_MEM_SOFT_DIRTY): a checkpoint copies all memory of the processes "+
-		"during its pause; GPU memory is not affected", ckpt.ErrUntracked)}
+	return []string{fmt.Sprintf("%v (Linux 6.7 and a CRIU that scripts/criu.sh has built do, or "+
+		"CONFIG_MEM_SOFT_DIRTY): a checkpoint copies all memory of the processes during its pause; GPU memory "+
+		"is not affected", ckpt.ErrUntracked)}
 }

@@ -9,10 +9,19 @@ debian 4.2.1-1 sid main 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea1
 debian 4.1.1-1 trixie main f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
 ubuntu 4.2-1ubuntu2 resolute universe 3ac6196e19a8117571b81b291547788da7d9f46d2bf8721c81f82cdbc8f59740
 "
+# What phos adds to CRIU: pages that were copied while the program ran are not written again.
+# Without it, as with an installed CRIU, all memory is written while the processes stand still.
+criu_patch=$ROOT/scripts/criu-track-written.patch
 # A CRIU that was built from other sources is another one.
-CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$(sha256sum <<<"$criu_sources" | cut -c 1-12)}
+CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$({ echo "$criu_sources" && cat "$criu_patch"; } | sha256sum | cut -c 1-12)}
 
 criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_is_new_enough "$1"; }
+
+# criu_suits PROGRAM: it passes, and has phos's patch where the kernel can make use of it.
+criu_suits() { criu_passes "$1" && { ! kernel_tracks || "$1" check --feature track_written >/dev/null 2>&1; }; }
+
+# kernel_tracks: the kernel has asynchronous write protection.
+kernel_tracks() { at_least "$(uname -r)" 6.7; }
 
 # criu_is_new_enough: CRIU's own check does not find all that phos needs.
 criu_is_new_enough() {
@@ -62,6 +71,11 @@ criu_archives() {
 
 build_criu() {
 	cd "$CACHE/criu-source" || return 1
+	if patch --strip=1 --force --dry-run <"$criu_patch"; then
+		patch --strip=1 --force --no-backup-if-mismatch <"$criu_patch"
+	else
+		echo "$criu_patch does not fit this version: it is built without"
+	fi
 	make -j"$(nproc)" NO_GNUTLS=1 WERROR=0 criu || return 1
 	mkdir -p "$CRIU_PREFIX/sbin"
 	install -m 755 criu/criu "$CRIU_PREFIX/sbin/criu"
@@ -81,7 +95,7 @@ CHROOT="the root directory is not a mount point, as in a chroot, and criu cannot
 # need_criu sets CRIU; where none can be had, CRIU is empty and CRIU_MISSING says what to do.
 need_criu() {
 	export CRIU='' CRIU_MISSING=''
-	local candidate
+	local candidate installed
 	if [ "$(id -u)" != 0 ]; then
 		without_criu "criu needs root"
 		return
@@ -90,38 +104,48 @@ need_criu() {
 		without_criu "$CHROOT"
 		return
 	fi
-	for candidate in "$CRIU_PREFIX/sbin/criu" "$(command -v criu || true)"; do
-		if criu_passes "$candidate"; then
-			CRIU=$candidate
-			say ok "criu ($candidate)"
+	installed=$(command -v criu || true)
+	for candidate in "$CRIU_PREFIX/sbin/criu" "$installed"; do
+		if criu_suits "$candidate"; then
+			use_criu "$candidate"
 			return
 		fi
 	done
 	if ! archive_mirror >/dev/null; then
+		if criu_passes "$installed"; then
+			use_criu "$installed"
+			return
+		fi
 		without_criu "no criu that passes 'criu check': install one >= $(oldest_criu "$(uname -r)") and run this again (nothing can be built here, as apt knows no archive of Debian or Ubuntu)"
 		return
 	fi
-	if [[ $(apt-cache policy criu) == *'Candidate: '[1-9]* ]]; then
+	if ! kernel_tracks && [[ $(apt-cache policy criu) == *'Candidate: '[1-9]* ]]; then
 		need criu
 		candidate=$(command -v criu || true)
 		if criu_passes "$candidate"; then
-			CRIU=$candidate
-			say ok "criu ($candidate)"
+			use_criu "$candidate"
 			return
 		fi
 	fi
 	# One that does not even start lacks its libraries: the cache came from another machine.
-	"$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1 || need_built_criu || return 0
+	if ! "$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1 && ! need_built_criu; then
+		if criu_passes "$installed"; then use_criu "$installed"; fi
+		return
+	fi
 	if ! criu_passes "$CRIU_PREFIX/sbin/criu"; then
 		without_criu "this machine or container is not one for criu: $("$CRIU_PREFIX/sbin/criu" check 2>&1 | grep Error | tail -n 1)"
 		return
 	fi
-	CRIU=$CRIU_PREFIX/sbin/criu
+	use_criu "$CRIU_PREFIX/sbin/criu"
+}
+
+use_criu() {
+	CRIU=$1 CRIU_MISSING=''
 	say ok "criu ($CRIU)"
 }
 
 need_built_criu() {
-	need gcc make libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnftables-dev libnl-3-dev \
+	need gcc make patch libc6-dev pkg-config xz-utils dpkg-dev libbsd-dev libcap-dev libnet1-dev libnftables-dev libnl-3-dev \
 		libprotobuf-c-dev libprotobuf-dev protobuf-c-compiler protobuf-compiler uuid-dev python3
 	if [ "$(os ID)" = ubuntu ]; then
 		# Not every mirror of Ubuntu has sources.

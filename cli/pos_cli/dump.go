@@ -212,7 +212,7 @@ func dump(ctx context.Context, to verb.Streams, options dumpOptions) error {
 	if options.partial {
 		text += "; partial: it cannot be restored"
 	}
-	_, err = fmt.Fprintln(to.Out, text)
+	_, err = fmt.Fprintln(to.Out, text+pauseText(done))
 	return err
 }
 
@@ -356,6 +356,17 @@ func dumpText(done *api.CheckpointDone) string {
 	return fmt.Sprintf("generation %d: paused %s, took %s, wrote %s, shared %s", done.GetGeneration(),
 		humanize.Microseconds(done.GetPauseMicroseconds()), humanize.Microseconds(done.GetTotalMicroseconds()),
 		humanize.Bytes(done.GetWrittenBytes()), humanize.Bytes(done.GetSharedBytes()))
+}
+
+// pauseText says what the pause was spent on. A program that was stopped has none.
+func pauseText(done *api.CheckpointDone) string {
+	took := done.GetTookMicroseconds()
+	if took["resume"] == 0 {
+		return ""
+	}
+	part := func(name string) string { return humanize.Microseconds(took[name]) }
+	return fmt.Sprintf("\n  the pause: calls done %s, frozen %s, saved %s (processes %s, GPU %s, files %s), resumed %s",
+		part("quiesce"), part("freeze"), part("cut"), part("cut.processes"), part("cut.gpu"), part("cut.files"), part("resume"))
 }
 
 // makeDirectory opens a directory with the caller's rights, and creates it if it is missing, by the

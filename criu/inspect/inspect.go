@@ -86,6 +86,13 @@ type member struct {
 	mappings    []proc.Mapping
 }
 
+// direct is proc.DirectIO of what was read.
+func (m *member) direct() bool {
+	own, err := proc.OwnFiles(m.PID)
+	return own || err != nil || slices.ContainsFunc(m.mappings, proc.Mapping.AsynchronousIO) ||
+		slices.ContainsFunc(m.descriptors, func(d proc.Descriptor) bool { return d.Direct() })
+}
+
 func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }
 
 // Inspect inspects the tree of a root.
@@ -217,6 +224,7 @@ func (s *inspection) describe() error {
 		s.Processes = append(s.Processes, ckpt.Process{
 			Identity: m.Identity, Parent: m.Parent, UID: m.status.UIDs[0], GID: m.status.GIDs[0], Command: m.name,
 			Inner: m.status.InnermostPID(), Threads: m.Threads, ResidentBytes: m.status.ResidentBytes,
+			Direct:  m.direct(),
 			Library: findLibrary(m.mappings),
 			Mapped:  mappedPaths(m.mappings),
 		})

@@ -7,6 +7,7 @@ import (
 	"os"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/criu/hardlink"
@@ -115,9 +116,20 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		NetworkLock: rpc.CriuNetworkLockMethod_SKIP.Enum(),
 	}
 	if order.Earlier != "" {
-		options.TrackMem, options.ParentImg = proto.Bool(true), proto.String(order.Earlier)
+		options.TrackMem, options.ParentImg = proto.Bool(!order.Tracked), proto.String(order.Earlier)
+	}
+	if order.Tracked {
+		trackWritten(options)
 	}
 	return options
+}
+
+// trackWritten sets an option of the CRIU that phos builds, which go-criu does not know: see
+// scripts/criu-track-written.patch. Another CRIU ignores it.
+func trackWritten(options *rpc.CriuOpts) {
+	const field = 1001
+	text := protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.VarintType), 1)
+	options.ProtoReflect().SetUnknown(text)
 }
 
 // namespaces opens the given kinds of namespaces of the tree.

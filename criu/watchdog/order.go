@@ -71,7 +71,9 @@ type Dump struct {
 	// Namespaces are the kinds that CRIU must enter, because they differ from the watchdog's.
 	Namespaces []string `json:"namespaces,omitempty"`
 	// Earlier is the directory, among the images, of a Precopy since which writes were tracked.
-	Earlier  string    `json:"earlier,omitempty"`
+	Earlier string `json:"earlier,omitempty"`
+	// Tracked means that phos has written these images, and tracks writes itself.
+	Tracked  bool      `json:"tracked,omitempty"`
 	Deadline time.Time `json:"deadline"`
 }
 

@@ -88,6 +88,12 @@ func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) erro
 	return api.ToStatus(w.borrower.Serve(stream, take, w.over))
 }
 
+// Track says where the program's userfaultfd is.
+func (c *control) Track(_ context.Context, request *api.TrackRequest) (*api.TrackReply, error) {
+	number, err := c.worker.tracker.Load().Switch(request.GetOn())
+	return &api.TrackReply{Userfaultfd: uint32(number)}, err
+}
+
 // UseLog puts a file that phosd has handed off in the place of the log, the standard error. A file
 // that log_path names is the program's and stays.
 func (c *control) UseLog(ctx context.Context, request *api.UseLogRequest) (*api.UseLogReply, error) {

@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/daemon/gpu/view"
+	"github.com/phos-gpu/phos/daemon/worker/tracker"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 )
@@ -50,7 +51,10 @@ func (w *Worker) sendWelcome(conn net.Conn, hello wire.Hello) error {
 	}
 	message.Message = w.currentJob().errorText()
 	if hello.Flags&wire.HelloVisible != 0 {
-		message.Features = wire.WelcomeVisible
+		message.Features |= wire.WelcomeVisible
+	}
+	if hello.Flags&wire.HelloTracked != 0 {
+		message.Features |= wire.WelcomeTracked
 	}
 	if _, err := conn.Write(message.Append(nil)); err != nil {
 		return fmt.Errorf("handshake: %w", err)
@@ -85,6 +89,20 @@ func (w *Worker) agreeVisible(conn net.Conn, hello wire.Hello) error {
 		return fmt.Errorf("handshake: %w", err)
 	}
 	return none
+}
+
+// receiveTracker receives what tracks the program's writes, if the program offers it.
+func (w *Worker) receiveTracker(conn net.Conn, hello wire.Hello) error {
+	if hello.Flags&wire.HelloTracked == 0 {
+		return nil
+	}
+	received, err := tracker.Receive(conn)
+	if errors.Is(err, tracker.ErrNone) {
+		w.log.Info("a checkpoint copies the program's memory while it stands still", "why", err)
+		return nil
+	}
+	w.tracker.Store(received)
+	return err
 }
 
 // pidFor returns the pid of this process as the program sees it, or 0 if the program is in another

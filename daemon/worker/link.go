@@ -52,8 +52,10 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 	return combinedMemory{direct: l.memory, served: l.slots.Memory(slot), throttle: &l.throttle, frozen: &l.frozen}
 }
 
-// share maps memory of the program into this process if it is a shared mapping of a file.
+// share maps memory of the program into this process if it is a shared mapping of a file. If it is
+// not, libphos.so makes it one, and needs the care of its pages for that.
 func (l *link) share(r gpu.Range) (session.Shared, error) {
+	l.memory.tracker.Release(l.memory.program.PID, r.Address, r.Address+r.Bytes)
 	m, err := mirror.Open(l.memory.program, r.Address, r.Bytes, l.borrow)
 	if err != nil {
 		return nil, err

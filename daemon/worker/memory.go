@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/daemon/worker/tracker"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -17,6 +18,7 @@ import (
 // processMemory is the memory of a program; offsets are its addresses.
 type processMemory struct {
 	program proc.Identity
+	tracker *tracker.Tracker
 }
 
 // maxVector is the most that the kernel moves in one call.
@@ -35,6 +37,7 @@ func (m processMemory) ReadAt(p []byte, address int64) (int, error) {
 
 // WriteAt copies into the program.
 func (m processMemory) WriteAt(p []byte, address int64) (int, error) {
+	defer m.tracker.Wrote(uint64(address), uint64(len(p)))
 	return m.move(p, address, "write", unix.ProcessVMWritev)
 }
 

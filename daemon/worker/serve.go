@@ -57,7 +57,10 @@ func (w *Worker) handshake(file *wire.File) (live *link, hello wire.Hello, err e
 	if err := w.agreeVisible(conn, hello); err != nil {
 		return nil, hello, err
 	}
-	live = newLink(file, processMemory{program: w.program.Identity}, hello.Flags&wire.HelloCopyByShim != 0)
+	if err := w.receiveTracker(conn, hello); err != nil {
+		return nil, hello, err
+	}
+	live = newLink(file, processMemory{program: w.program.Identity, tracker: w.tracker.Load()}, hello.Flags&wire.HelloCopyByShim != 0)
 	live.borrow = w.borrow
 	if live.arena, err = w.placeArena(conn); err != nil {
 		return nil, hello, err

@@ -24,6 +24,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/worker/jobfile"
 	"github.com/phos-gpu/phos/daemon/worker/joblog"
 	"github.com/phos-gpu/phos/daemon/worker/session"
+	"github.com/phos-gpu/phos/daemon/worker/tracker"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -55,6 +56,8 @@ type Worker struct {
 	refusals refusals
 	// session is nil until the handshake is over.
 	session atomic.Pointer[session.Session]
+	// tracker is nil if the program has offered none.
+	tracker atomic.Pointer[tracker.Tracker]
 	// active is nil until the program uses the session.
 	active atomic.Pointer[activeSession]
 	// restoring is nil unless the worker restores a session.

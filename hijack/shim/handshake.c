@@ -11,6 +11,7 @@
 
 #include "connection.h"
 #include "log.h"
+#include "track.h"
 #include "visible.h"
 #include "zz_layout.h"
 
@@ -49,7 +50,7 @@ static uint64_t hello_flags(const char *visible)
 {
 	const char *copy = getenv("PHOS_COPY");
 	uint64_t flags = copy != NULL && strcmp(copy, "shim") == 0 ? PHOS_HELLO_COPY_BY_SHIM : 0;
-	return flags | (visible != NULL ? PHOS_HELLO_VISIBLE : 0);
+	return flags | PHOS_HELLO_TRACKED | (visible != NULL ? PHOS_HELLO_VISIBLE : 0);
 }
 
 /* Sends the Hello and checks the Welcome. */
@@ -174,18 +175,28 @@ void phos_allow_worker(uint32_t pid)
 		prctl(PR_SET_PTRACER, (unsigned long)pid, 0, 0, 0);
 }
 
+/* Tells the worker what was offered, as far as it wants to know. */
+static CUresult tell(int socket, const char *path, const char *visible, uint32_t features)
+{
+	CUresult result = CUDA_SUCCESS;
+	if (visible != NULL && (features & PHOS_WELCOME_VISIBLE) != 0)
+		result = phos_visible_agree(socket, path, visible);
+	else if (visible != NULL)
+		phos_log(PHOS_WARN, "phosd is older than libphos.so and ignores "
+				    "CUDA_VISIBLE_DEVICES: restart it");
+	if (result == CUDA_SUCCESS && (features & PHOS_WELCOME_TRACKED) != 0 && !phos_track(socket))
+		result = phos_no_daemon("the connection broke to the daemon at", path,
+					PHOS_HINT_LOG);
+	return result;
+}
+
 static CUresult map_all(int socket, const char *path, struct phos_shared *shared)
 {
 	struct welcome welcome;
 	const char *visible = phos_visible();
 	CUresult result = exchange(socket, path, visible, &welcome);
-	if (result == CUDA_SUCCESS && visible != NULL) {
-		if ((welcome.features & PHOS_WELCOME_VISIBLE) != 0)
-			result = phos_visible_agree(socket, path, visible);
-		else
-			phos_log(PHOS_WARN, "phosd is older than libphos.so and ignores "
-					    "CUDA_VISIBLE_DEVICES: restart it");
-	}
+	if (result == CUDA_SUCCESS)
+		result = tell(socket, path, visible, welcome.features);
 	if (result != CUDA_SUCCESS)
 		return result;
 	phos_allow_worker(welcome.worker);

@@ -149,9 +149,13 @@ static bool is_mapped(const void *address, size_t bytes)
 static CUresult show(uint64_t base, size_t bytes)
 {
 	unsigned shown = 0;
-	int fd;
-	CUresult result = phos_pages_share(base, bytes, &fd);
-	if (result == CUDA_SUCCESS)
+	int fd = -1;
+	/* It is not shown yet; but the worker ends tracking its pages, of which only one
+	 * userfaultfd can have care. */
+	CUresult result = phos_call_hostRegister(base, bytes, &shown);
+	if (result == CUDA_SUCCESS && !shown)
+		result = phos_pages_share(base, bytes, &fd);
+	if (result == CUDA_SUCCESS && !shown)
 		result = phos_call_hostRegister(base, bytes, &shown);
 	if (fd >= 0)
 		close(fd);

@@ -147,7 +147,8 @@ func TestFind(t *testing.T) {
 func TestHugeCosts(t *testing.T) {
 	plan := planOf(t, 20)
 	for _, costs := range []Costs{
-		{Pause: time.Second, BytesPerSecond: 1, Horizon: time.Hour}, {Pause: math.MaxInt64, BytesPerSecond: 1},
+		{Pause: time.Second, BytesPerSecond: 1, Horizon: time.Hour},
+		{Pause: math.MaxInt64, BytesPerSecond: 1},
 		{Pause: math.MaxInt64, BytesPerSecond: math.MaxInt64, Horizon: math.MaxInt64},
 	} {
 		found, err := Choose(All, plan, replan.Change{Dead: []cluster.NodeID{0, 15}}, costs)

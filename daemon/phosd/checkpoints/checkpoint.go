@@ -244,7 +244,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
-		Devices: c.devicesOf, Work: work,
+		Devices: c.devicesOf, Track: c.track, Work: work,
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"regexp"
 	"slices"
 
@@ -37,6 +38,19 @@ func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.GPU, error) {
 		}
 	}
 	return devices, nil
+}
+
+// track implements ckpt.Track: the worker of a session has the program's userfaultfd.
+func (c *Checkpoints) track(ctx context.Context, process proc.Identity) (*os.File, func(), error) {
+	found := c.sessions.Of(process)
+	if len(found) == 0 {
+		return nil, nil, ckpt.ErrUntracked
+	}
+	userfaultfd, end, err := found[0].Track(ctx)
+	if errors.Is(err, sessions.ErrUntracked) {
+		err = ckpt.ErrUntracked
+	}
+	return userfaultfd, end, err
 }
 
 // sessionFile matches the path of the file by which a program and its worker share memory. A

@@ -61,6 +61,7 @@ func (m *Sessions) Adopt() (err error) {
 		)
 		m.watch(s)
 		m.lend(s)
+		go s.endTracking()
 	}
 	return nil
 }

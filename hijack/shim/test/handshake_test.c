@@ -26,7 +26,8 @@ enum manner {
 	SMALL_FILE,
 	TAKEN_ONCE,
 	SEES,
-	SEES_NONE
+	SEES_NONE,
+	TRACKS
 };
 
 static char directory[64], socket_path[96], session_path[96], arena_path[96];
@@ -81,6 +82,36 @@ static void see(int fd, const unsigned char *hello, enum manner manner)
 	send(fd, &seen, sizeof seen, MSG_NOSIGNAL);
 }
 
+/* Receives the program's userfaultfd. Hangs up if it is something else. */
+static void track(int fd, const unsigned char *hello)
+{
+	char text, name[64] = "";
+	union {
+		struct cmsghdr align;
+		char bytes[CMSG_SPACE(sizeof(int))];
+	} beside;
+	struct iovec part = {.iov_base = &text, .iov_len = 1};
+	struct msghdr message = {
+		.msg_iov = &part,
+		.msg_iovlen = 1,
+		.msg_control = beside.bytes,
+		.msg_controllen = sizeof beside.bytes,
+	};
+	if ((hello[8] & PHOS_HELLO_TRACKED) == 0)
+		return; /* userfaultfd is not allowed here */
+	if (recvmsg(fd, &message, 0) == 1 && CMSG_FIRSTHDR(&message) != NULL) {
+		char link[32];
+		int got;
+		memcpy(&got, CMSG_DATA(CMSG_FIRSTHDR(&message)), sizeof got);
+		snprintf(link, sizeof link, "/proc/self/fd/%d", got);
+		if (readlink(link, name, sizeof name - 1) < 0)
+			abort();
+		close(got);
+	}
+	if (strcmp(name, "anon_inode:[userfaultfd]") != 0)
+		shutdown(fd, SHUT_RDWR);
+}
+
 /* Serves one program. The count of answers to Mapped is the only state. */
 static void serve(int fd, enum manner manner)
 {
@@ -110,10 +141,15 @@ static void serve(int fd, enum manner manner)
 		welcome.status = CUDA_ERROR_NOT_PERMITTED;
 		snprintf(welcome.message, sizeof welcome.message, "no more programs today");
 	}
-	welcome.features = manner == SEES || manner == SEES_NONE ? PHOS_WELCOME_VISIBLE : 0;
+	if (manner == SEES || manner == SEES_NONE)
+		welcome.features = PHOS_WELCOME_VISIBLE;
+	if (manner == TRACKS)
+		welcome.features = PHOS_WELCOME_TRACKED;
 	send(fd, &welcome, PHOS_WELCOME_BYTES, MSG_NOSIGNAL);
-	if (welcome.features != 0)
+	if (manner == SEES || manner == SEES_NONE)
 		see(fd, hello, manner);
+	if (manner == TRACKS)
+		track(fd, hello);
 	uint64_t address;
 	for (uint32_t tries = 0; recv(fd, &address, 8, MSG_WAITALL) == 8 && address != 0; tries++) {
 		uint32_t placed = manner == TAKEN_ONCE && tries == 0;
@@ -196,6 +232,7 @@ static void test_manners(void)
 	} cases[] = {
 		{GOOD, CUDA_SUCCESS},
 		{TAKEN_ONCE, CUDA_SUCCESS},
+		{TRACKS, CUDA_SUCCESS},
 		{OTHER_VERSION, CUDA_ERROR_SYSTEM_DRIVER_MISMATCH},
 		{REFUSES, CUDA_ERROR_NOT_PERMITTED},
 		{STRANGER, CUDA_ERROR_NO_DEVICE},

@@ -24,6 +24,13 @@ func File(pid, number int) string { return Path(pid, "fd/"+strconv.Itoa(number))
 // OwnFile returns a path of an open file of the process that uses the path.
 func OwnFile(fd int) string { return "/proc/self/fd/" + strconv.Itoa(fd) }
 
+// Memory is the file with the memory of a process, by address. An open one keeps to the address
+// space that the process had.
+func Memory(pid int) string { return fmt.Sprintf("/proc/%d/mem", pid) }
+
+// Pagemap is the file that says of each page of a process where it is, likewise.
+func Pagemap(pid int) string { return fmt.Sprintf("/proc/%d/pagemap", pid) }
+
 // ThreadFile is OwnFile for a thread that acts as another user: /proc/self is the first thread.
 func ThreadFile(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(fd) }
 

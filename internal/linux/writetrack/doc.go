@@ -1,6 +1,6 @@
 // Package writetrack finds the memory that a process has written, while it runs: by asynchronous
-// write protection of a userfaultfd (Linux 6.7), of which the program notices nothing but one minor
-// fault for each page and round.
+// write protection of a userfaultfd (Linux 6.7). The program pays a minor fault for each page that
+// it writes in a round, and the kernel splits a huge page at its first write.
 //
 // A userfaultfd tracks the address space in which it was created. So the program makes it, and
 // gives it away; Enable prepares it, and a Tracker uses it from another process. Memory counts as

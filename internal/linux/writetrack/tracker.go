@@ -14,6 +14,9 @@ import (
 // writes with it.
 var ErrUnsupported = errors.New("this kernel does not track writes by userfaultfd")
 
+// ErrChanged is returned when memory is not registered, or no longer.
+var ErrChanged = errors.New("memory is not registered")
+
 // link is what /proc says a userfaultfd is.
 const link = "anon_inode:[userfaultfd]"
 
@@ -56,26 +59,46 @@ func NewTracker(uffd, pagemap *os.File) *Tracker {
 
 // Register begins to track a mapping. The first Protect finds all of its pages.
 func (t *Tracker) Register(start, end uint64) error {
-	if err := register(t.uffd, span{start, end - start}); err != nil {
+	err := register(t.uffd, span{start, end - start})
+	if err == nil { // a page that was moved here may be protected, on older kernels
+		err = MarkWritten(t.uffd, start, end)
+	}
+	if err != nil {
 		return fmt.Errorf("track writes from %#x to %#x: %w", start, end, err)
 	}
 	return nil
 }
 
-// Unregister ends tracking in a range, whatever is mapped there now.
-func (t *Tracker) Unregister(start, end uint64) error {
-	if err := unregister(t.uffd, span{start, end - start}); err != nil && !errors.Is(err, unix.EINVAL) {
-		return fmt.Errorf("end tracking from %#x to %#x: %w", start, end, err)
+// Release ends tracking in a part of a process's address space, whatever is mapped there now.
+func Release(uffd *os.File, pid int, start, end uint64) error {
+	for m, err := range proc.EachMapping(pid) {
+		if proc.Gone(err) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		from, to := max(m.Start, start), min(m.End, end)
+		if from < to && !m.Shared() {
+			_ = unregister(uffd, span{from, to - from}) // most of what is not tracked cannot be
+		}
 	}
 	return nil
 }
 
+// Everything is the end of all address spaces.
+const Everything = ^uint64(0)
+
 // Protect finds the pages of a registered range that were written since they were protected last,
 // and protects them. Their content must be read after that. Pages that were never touched are not
-// found, nor protected.
+// found, nor protected. After an error pages may be protected that were not found, and the caller
+// releases the range. The error is ErrChanged if some of it is not registered.
 func (t *Tracker) Protect(start, end uint64, found func(start, end uint64) error) error {
 	for start < end {
 		count, next, err := protectWritten(t.pagemap, start, end, t.found)
+		if errors.Is(err, unix.EPERM) {
+			err = ErrChanged
+		}
 		if err != nil {
 			return fmt.Errorf("scan from %#x to %#x: %w", start, end, err)
 		}

@@ -121,8 +121,11 @@ func TestWrites(t *testing.T) {
 		t.Fatal(err)
 	}
 	a.wants("marked", 5, 6)
-	if err := a.Unregister(a.start, a.start+uint64(len(a.memory))); err != nil {
+	if err := Release(a.uffd, os.Getpid(), a.start, a.start+uint64(len(a.memory))); err != nil {
 		t.Fatal(err)
+	}
+	if err := a.Protect(a.start, a.start+page, func(uint64, uint64) error { return nil }); !errors.Is(err, ErrChanged) {
+		t.Errorf("it is still tracked: %v", err)
 	}
 	a.register()
 	a.wants("tracked again", 0, 5, 6, 40)
@@ -158,8 +161,8 @@ func TestPartlyTracked(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if err := a.Protect(a.start, a.start+64*page, func(uint64, uint64) error { return nil }); err == nil {
-		t.Error("memory that is not tracked counts as unwritten")
+	if err := a.Protect(a.start, a.start+64*page, func(uint64, uint64) error { return nil }); !errors.Is(err, ErrChanged) {
+		t.Errorf("memory that is not tracked counts as unwritten: %v", err)
 	}
 	if err := MarkWritten(a.uffd, a.start, a.start+64*page); err != nil {
 		t.Fatal(err)

@@ -1,10 +1,13 @@
 /* Holds GPU memory and follows a shared page: rewrites memory at a given rate, reads a part of it
- * in every step, keeps a core busy. It knows the content of each chunk, and checks it.
+ * in every step, keeps a core busy. It knows the content of each chunk, and checks it. With
+ * HOST_MIB in the environment it also holds so much private memory, and rewrites one percent of its
+ * pages a second, at random. With 0 MiB on the GPU it uses none.
  *
  * usage: memory PAGE MIB */
 #include "../../workloads/driver/driver.h"
 #include "clock.h"
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdint.h>
 #include <sys/mman.h>
@@ -67,6 +70,62 @@ static CUdeviceptr memory, scratch;
 static CUfunction fill, sum, spin;
 static uint64_t *seeds, chunks, next_seed = 1;
 
+/* Word j of a private page i that was written n times is (n, i, j) * FACTOR. */
+enum { PAGE_WORDS = 512 };
+static uint64_t (*host)[PAGE_WORDS], host_pages;
+static uint32_t *written;
+
+static uint64_t host_word(uint64_t i, uint64_t j)
+{
+	return FACTOR * ((uint64_t)written[i] << 40 | i << 9 | j);
+}
+
+static void write_host(uint64_t i)
+{
+	for (uint64_t j = 0; j < PAGE_WORDS; j++)
+		host[i][j] = host_word(i, j);
+}
+
+static void verify_host(void)
+{
+	for (uint64_t i = 0; i < host_pages; i++)
+		for (uint64_t j = 0; j < PAGE_WORDS; j++)
+			CHECK(host[i][j] == host_word(i, j));
+}
+
+static void *rewrite_host(void *unused)
+{
+	uint64_t chance = 1;
+	double due = 0;
+	for (uint64_t last = (uint64_t)now(); !page->quit;) {
+		usleep(1000);
+		uint64_t after = (uint64_t)now(), took = after - last;
+		last = after;
+		due += (double)host_pages / 100 * (double)(took < 100000000 ? took : 0) / 1e9;
+		for (; due >= 1; due--) {
+			chance = chance * 6364136223846793005u + 1442695040888963407u;
+			uint64_t i = (chance >> 20) % host_pages;
+			written[i]++;
+			write_host(i);
+		}
+	}
+	return unused;
+}
+
+static pthread_t hold_host(const char *mib)
+{
+	pthread_t thread;
+	host_pages = strtoull(mib, NULL, 10) << 8;
+	host = mmap(NULL, host_pages * sizeof *host, PROT_READ | PROT_WRITE,
+		    MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(host != MAP_FAILED);
+	CHECK((written = calloc(host_pages, sizeof *written)) != NULL);
+	for (uint64_t i = 0; i < host_pages; i++)
+		write_host(i);
+	CHECK(pthread_create(&thread, NULL, rewrite_host, NULL) == 0);
+	return thread;
+}
+
 static void open_page(const char *path)
 {
 	int file = open(path, O_RDWR);
@@ -128,6 +187,8 @@ static void rewrite_due(uint64_t since_ns)
 {
 	static uint64_t at;
 	static double due;
+	if (chunks == 0)
+		return;
 	if (since_ns > 100000000)
 		since_ns = 100000000;
 	due += (double)page->rewrite_bytes_per_second * (double)since_ns / 1e9 / CHUNK;
@@ -141,6 +202,8 @@ static void rewrite_due(uint64_t since_ns)
 
 static void rewrite_once(void)
 {
+	if (chunks == 0)
+		return;
 	uint64_t count = page->rewrite_once_chunks;
 	if (count == page->rewritten_once)
 		return;
@@ -152,6 +215,10 @@ static void rewrite_once(void)
 
 static void step(void)
 {
+	if (chunks == 0) {
+		usleep(500);
+		return;
+	}
 	uint64_t reads = page->read_bytes_per_step / CHUNK;
 	unsigned turns = (unsigned)page->spin_turns_per_step;
 	if (reads > 0)
@@ -168,8 +235,13 @@ static void step(void)
 int main(int argc, char **argv)
 {
 	CHECK(argc == 3);
+	const char *private = getenv("HOST_MIB");
+	pthread_t thread;
 	open_page(argv[1]);
-	set_up(strtoull(argv[2], NULL, 10));
+	if (strcmp(argv[2], "0") != 0)
+		set_up(strtoull(argv[2], NULL, 10));
+	if (private != NULL)
+		thread = hold_host(private);
 	page->steps = 1;
 	for (uint64_t last = (uint64_t)now(); !page->quit;) {
 		step();
@@ -181,7 +253,12 @@ int main(int argc, char **argv)
 		last = after;
 		page->steps++;
 	}
-	verify(chunks);
+	if (chunks > 0)
+		verify(chunks);
+	if (private != NULL) {
+		CHECK(pthread_join(thread, NULL) == 0);
+		verify_host();
+	}
 	page->verified = 1;
 	puts("ok memory");
 	return 0;

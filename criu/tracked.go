@@ -1,0 +1,121 @@
+package criu
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/hostcopy"
+	"github.com/phos-gpu/phos/criu/inspect"
+)
+
+// precopyTracked copies the memory of the processes whose writes their userfaultfds track. The
+// error is ckpt.ErrUntracked if there is none, or if CRIU cannot use the copy.
+func (c *CPU) precopyTracked(
+	ctx context.Context, found *inspect.Findings, images *os.File, track ckpt.Track,
+) (drop func() error, err error) {
+	if track == nil || !c.trackedByOthers(ctx) {
+		return nil, ckpt.ErrUntracked
+	}
+	processes, end, err := trackAll(ctx, found, track)
+	if err == nil && len(processes) == 0 {
+		err = ckpt.ErrUntracked
+	}
+	if err != nil {
+		end()
+		return nil, err
+	}
+	into, err := ckpt.MakeParentImages(images)
+	if err != nil {
+		end()
+		return nil, fmt.Errorf("precopy: %w", err)
+	}
+	copied, err := hostcopy.Copy(ctx, into, processes)
+	if err != nil {
+		end()
+		return nil, errors.Join(fmt.Errorf("precopy: %w", err), into.Close())
+	}
+	return func() error {
+		defer end()
+		return errors.Join(copied.Release(), into.Close())
+	}, nil
+}
+
+// trackAll returns the processes that can be tracked, and what ends that.
+func trackAll(
+	ctx context.Context, found *inspect.Findings, track ckpt.Track,
+) (processes []hostcopy.Process, end func(), err error) {
+	var ends []func()
+	end = func() {
+		for _, each := range ends {
+			each()
+		}
+	}
+	for _, p := range found.Processes {
+		if p.Direct {
+			continue
+		}
+		userfaultfd, ended, err := track(ctx, p.Identity)
+		if errors.Is(err, ckpt.ErrUntracked) {
+			continue
+		}
+		if err != nil {
+			for _, each := range processes {
+				_ = each.Userfaultfd.Close()
+			}
+			return nil, end, err
+		}
+		ends = append(ends, ended)
+		processes = append(processes, hostcopy.Process{Identity: p.Identity, Inner: p.Inner, UID: p.UID, Userfaultfd: userfaultfd})
+	}
+	return processes, end, nil
+}
+
+// TracksWrites implements ckpt.WriteTracker.
+func (c *CPU) TracksWrites() bool { return c.trackedByOthers(context.Background()) }
+
+// trackedByOthers reports whether CRIU takes pages that others track from parent images: phos
+// builds it with a patch for that.
+func (c *CPU) trackedByOthers(ctx context.Context) bool {
+	c.tracking.mu.Lock()
+	defer c.tracking.mu.Unlock()
+	if !c.tracking.asked {
+		ctx, cancel := context.WithTimeout(ctx, checkTime)
+		defer cancel()
+		c.tracking.byOthers = exec.CommandContext(ctx, c.options.Program, "check", "--feature", "track_written").Run() == nil
+		c.tracking.asked = ctx.Err() == nil
+	}
+	return c.tracking.byOthers
+}
+
+// dropDirect lets CRIU write the memory of processes that have begun direct I/O since it was
+// copied.
+func dropDirect(images *os.File, processes []ckpt.Process) error {
+	earlier, err := ckpt.OpenParentImages(images)
+	if err != nil {
+		return err
+	}
+	for _, p := range processes {
+		if p.Direct {
+			err = errors.Join(err, hostcopy.Discard(earlier, p.Inner))
+		}
+	}
+	return errors.Join(err, earlier.Close())
+}
+
+// parentImages returns the name of the directory with a Precopy's images, or "" if there is none,
+// and whether phos has written them: CRIU would have added an inventory.
+func parentImages(images *os.File) (name string, byPhos bool) {
+	earlier, err := ckpt.OpenParentImages(images)
+	if err != nil {
+		return "", false
+	}
+	defer earlier.Close()
+	err = unix.Faccessat(int(earlier.Fd()), "inventory.img", unix.F_OK, unix.AT_SYMLINK_NOFOLLOW)
+	return ckpt.ParentImages, errors.Is(err, unix.ENOENT)
+}

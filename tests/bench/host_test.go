@@ -1,0 +1,109 @@
+package bench
+
+import (
+	"encoding/binary"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// smallHost is the private memory of a program that has hardly any.
+const smallHost = 16 * mebibyte
+
+// measureHost returns what private memory of a program, of which 1 % a second is rewritten, adds to
+// its pause, and compares it with CRIU's own.
+func measureHost(t *testing.T, b *bench) (rows []row) {
+	daemon := b.daemon(t)
+	small := b.hostPauses(t, daemon, smallHost)
+	for _, each := range []struct {
+		bytes uint64
+		share float64
+	}{{b.largest / 8, 1.0 / 8}, {b.largest, 1.0 / 20}} {
+		bytes, share := each.bytes, each.share
+		ours, plain := b.hostPauses(t, daemon, bytes), b.plainPauses(t, bytes)
+		rows = append(rows, row{
+			name:  fmt.Sprintf("%d MiB of host memory: pause beyond that of 16 MiB", bytes/mebibyte),
+			value: 1e3 * (median(ours.pauses) - median(small.pauses)), unit: "ms", most: 15 + 12*float64(bytes)/(1<<30),
+			note: fmt.Sprintf("%s and %s; %s", milliseconds(median(ours.pauses)), milliseconds(median(small.pauses)), ours.note()),
+		}, row{
+			name:  fmt.Sprintf("%d MiB of host memory: pause / criu dump --leave-running", bytes/mebibyte),
+			value: median(ours.seen) / median(plain), most: share,
+			note: fmt.Sprintf("as the programs see it: %s and %s", milliseconds(median(ours.seen)), milliseconds(median(plain))),
+		})
+	}
+	return rows
+}
+
+// hostPauses saves a program with private memory.
+func (b *bench) hostPauses(t *testing.T, daemon *harness.Daemon, bytes uint64) (p pauseTimes) {
+	t.Helper()
+	program := b.startHolderWith(t, daemon, 8*mebibyte, func(command *exec.Cmd) {
+		command.Env = append(command.Env, hostVariable(bytes))
+	})
+	for range b.rounds {
+		dir := imageDir(t, b.disk)
+		p.measure(program, dir)
+		remove(t, dir)
+	}
+	program.finish()
+	return p
+}
+
+func hostVariable(bytes uint64) string { return fmt.Sprintf("HOST_MIB=%d", bytes/mebibyte) }
+
+// plainPauses saves a program with private memory, which uses no GPU, by CRIU alone. It returns the
+// pauses that the program sees.
+func (b *bench) plainPauses(t *testing.T, bytes uint64) (seen []float64) {
+	t.Helper()
+	criu, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	path := filepath.Join(t.TempDir(), "page")
+	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.OpenFile(path, os.O_RDWR, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	page, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = unix.Munmap(page) }()
+	word := func(w word) uint64 { return binary.NativeEndian.Uint64(page[8*w:]) }
+	program := exec.Command(b.memoryProgram, path, "0")
+	program.Env = []string{hostVariable(bytes), "LD_LIBRARY_PATH=" + filepath.Join(harness.Bin(), "lib")}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = program.Process.Kill()
+		_ = program.Wait()
+	}()
+	for range b.rounds {
+		harness.Eventually(t, "the memory is written", func() bool { return word(steps) > 0 })
+		dir := imageDir(t, b.disk)
+		settle(t, dir)
+		binary.NativeEndian.PutUint64(page[8*longestStepNs:], 0)
+		if err := os.MkdirAll(dir, 0o700); err != nil {
+			t.Fatal(err)
+		}
+		err := run(criu, "dump", "--tree", fmt.Sprint(program.Process.Pid), "--images-dir", dir, "--shell-job",
+			"--leave-running", "--libdir", dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(100 * time.Millisecond) // for its next step
+		seen = append(seen, float64(word(longestStepNs))/1e9)
+		remove(t, dir)
+	}
+	return seen
+}
