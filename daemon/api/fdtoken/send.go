@@ -57,6 +57,10 @@ func send(ctx context.Context, socket string, files []*os.File, timeout time.Dur
 // dialError returns the error of a connection that was not made: as api.Dial does if no process
 // listens.
 func dialError(ctx context.Context, socket string, err error) error {
+	var late net.Error
+	if errors.As(err, &late) && late.Timeout() { // perhaps before ctx knows that its time is over
+		return sendError(ctx, socket, api.ErrNoAnswer)
+	}
 	if ctx.Err() != nil || proc.Unknown(err) {
 		return sendError(ctx, socket, err)
 	}
