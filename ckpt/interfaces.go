@@ -118,8 +118,8 @@ type CPU interface {
 	Check(ctx context.Context) error
 }
 
-// Track returns what tracks the writes of a process, its userfaultfd, which the caller closes, and
-// what it calls when it does not track any more. The error is ErrUntracked if there is none.
+// Track returns the userfaultfd that tracks the writes of a process. The caller closes it, and
+// calls end when it tracks no more. The error is ErrUntracked if there is none.
 type Track func(ctx context.Context, process proc.Identity) (userfaultfd *os.File, end func(), err error)
 
 // Warner is a CPU that reports what is missing on this host, for administrators.

@@ -106,7 +106,7 @@ type tracking struct {
 	mu       sync.Mutex // guards what follows
 	known    *bool
 	byOthers bool
-	asked    bool
+	asked    os.FileInfo // the CRIU that was asked
 }
 
 // checkTracking returns ErrUntracked if the kernel does not track written pages. CRIU is asked

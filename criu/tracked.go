@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"slices"
 
 	"golang.org/x/sys/unix"
 
@@ -23,7 +24,10 @@ func (c *CPU) precopyTracked(
 		return nil, ckpt.ErrUntracked
 	}
 	processes, end, err := trackAll(ctx, found, track)
-	if err == nil && len(processes) == 0 {
+	if err == nil && (len(processes) == 0 || c.softDirtyHasMore(ctx, found, processes)) {
+		for _, each := range processes {
+			_ = each.Userfaultfd.Close()
+		}
 		err = ckpt.ErrUntracked
 	}
 	if err != nil {
@@ -44,6 +48,17 @@ func (c *CPU) precopyTracked(
 		defer end()
 		return errors.Join(copied.Release(), into.Close())
 	}, nil
+}
+
+// softDirtyHasMore reports whether CRIU's precopy would be of more memory: that of the whole tree.
+func (c *CPU) softDirtyHasMore(ctx context.Context, found *inspect.Findings, processes []hostcopy.Process) bool {
+	var tracked uint64
+	for _, p := range found.Processes {
+		if slices.ContainsFunc(processes, func(each hostcopy.Process) bool { return each.Identity == p.Identity }) {
+			tracked += p.ResidentBytes
+		}
+	}
+	return tracked < found.ResidentBytes()/2 && found.User.UID == 0 && c.checkTracking(ctx) == nil
 }
 
 // trackAll returns the processes that can be tracked, and what ends that.
@@ -84,11 +99,17 @@ func (c *CPU) TracksWrites() bool { return c.trackedByOthers(context.Background(
 func (c *CPU) trackedByOthers(ctx context.Context) bool {
 	c.tracking.mu.Lock()
 	defer c.tracking.mu.Unlock()
-	if !c.tracking.asked {
+	file, err := os.Stat(c.options.Program)
+	if err != nil {
+		return false
+	}
+	if asked := c.tracking.asked; asked == nil || !os.SameFile(asked, file) || !asked.ModTime().Equal(file.ModTime()) {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		c.tracking.byOthers = exec.CommandContext(ctx, c.options.Program, "check", "--feature", "track_written").Run() == nil
-		c.tracking.asked = ctx.Err() == nil
+		if ctx.Err() == nil {
+			c.tracking.asked = file
+		}
 	}
 	return c.tracking.byOthers
 }

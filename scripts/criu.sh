@@ -128,9 +128,15 @@ need_criu() {
 		fi
 	fi
 	# One that does not even start lacks its libraries: the cache came from another machine.
-	if ! "$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1 && ! need_built_criu; then
-		if criu_passes "$installed"; then use_criu "$installed"; fi
-		return
+	if ! "$CRIU_PREFIX/sbin/criu" --version >/dev/null 2>&1; then
+		if criu_passes "$installed"; then
+			if ! (need_built_criu); then
+				use_criu "$installed"
+				return
+			fi
+		else
+			need_built_criu || return 0
+		fi
 	fi
 	if ! criu_passes "$CRIU_PREFIX/sbin/criu"; then
 		without_criu "this machine or container is not one for criu: $("$CRIU_PREFIX/sbin/criu" check 2>&1 | grep Error | tail -n 1)"

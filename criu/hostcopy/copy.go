@@ -38,9 +38,14 @@ func Copy(ctx context.Context, into *os.File, processes []Process) (*Copied, err
 			err = errors.Join(err, each.Userfaultfd.Close())
 			continue
 		}
-		var c *copying
-		if c, err = begin(each, into, owner); err == nil {
+		c, failed := begin(each, into, owner)
+		switch {
+		case failed == nil:
 			copied.all = append(copied.all, c)
+		case proc.Gone(failed):
+			err = Discard(into, each.Inner)
+		default:
+			err = failed
 		}
 	}
 	if err == nil {
@@ -114,7 +119,7 @@ var errDirect = errors.New("direct I/O")
 // Direct I/O looks pages up and writes them later. If that is on both sides of this round's
 // protection and copy, its file is open in between.
 func (c *copying) round(ctx context.Context, first bool) (bytes uint64, err error) {
-	written, err := c.protect(ctx)
+	written, err := c.protect(ctx, first)
 	if err != nil {
 		return 0, err
 	}
@@ -123,35 +128,43 @@ func (c *copying) round(ctx context.Context, first bool) (bytes uint64, err erro
 	} else if direct {
 		return 0, errDirect
 	}
-	unknown := c.markWritten
-	if first {
-		unknown = c.addPages
-	}
 	for _, each := range written {
 		if ctx.Err() != nil {
 			return bytes, context.Cause(ctx)
 		}
 		bytes += each.end - each.start
-		if err := c.slots.split(each.start, each.end, c.copy, unknown); err != nil {
+		if err := c.copy(each); err != nil {
 			return bytes, err
 		}
 	}
 	return bytes, nil
 }
 
-// protect protects the pages that were written, and returns them. A mapping that is no longer what
-// it was is left to CRIU.
-func (c *copying) protect(ctx context.Context) (written []run, err error) {
+// protect protects the pages that were written, and returns those with a place. In the first round
+// all get one. A mapping that is no longer what it was is left to CRIU.
+func (c *copying) protect(ctx context.Context, first bool) (written []run, err error) {
+	known := func(r run) { written = append(written, r) }
+	unknown := c.markWritten
+	if first {
+		// While huge pages are split, the kernel may name pages twice, or out of order.
+		unknown = func(start, end uint64) error {
+			added, ok := c.slots.add(start, end)
+			if !ok {
+				return c.markWritten(start, end)
+			}
+			known(added)
+			return nil
+		}
+	}
 	c.mappings = slices.DeleteFunc(c.mappings, func(m proc.Mapping) bool {
+		if err == nil {
+			err = context.Cause(ctx)
+		}
 		if err != nil {
 			return false
 		}
-		if err = context.Cause(ctx); err != nil {
-			return false
-		}
 		err = c.tracker.Protect(m.Start, m.End, func(start, end uint64) error {
-			written = append(written, run{start: start, end: end})
-			return nil
+			return c.slots.split(start, end, known, unknown)
 		})
 		changed := errors.Is(err, writetrack.ErrChanged)
 		if changed {
@@ -160,16 +173,6 @@ func (c *copying) protect(ctx context.Context) (written []run, err error) {
 		return changed
 	})
 	return written, err
-}
-
-// addPages copies pages for the first time. While huge pages are split, the kernel may name pages
-// twice, or out of order.
-func (c *copying) addPages(start, end uint64) error {
-	added, ok := c.slots.add(start, end)
-	if !ok {
-		return c.markWritten(start, end)
-	}
-	return c.copy(added)
 }
 
 // markWritten leaves pages without a place to CRIU.

@@ -44,8 +44,12 @@ func TestGone(t *testing.T) {
 		}
 		processes = append(processes, Process{Identity: gone, Inner: inner, Userfaultfd: null})
 	}
-	if copied, err := Copy(t.Context(), dir, processes); err == nil {
-		t.Errorf("copied %+v", copied)
+	copied, err := Copy(t.Context(), dir, processes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := copied.Release(); err != nil {
+		t.Error(err)
 	}
 	if now := openFiles(t); now != before {
 		t.Errorf("%d descriptors are open, %d before", now, before)

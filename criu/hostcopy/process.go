@@ -137,7 +137,7 @@ func (c *copying) close() (err error) {
 	return err
 }
 
-// copy copies a range of memory to its place. Memory that is not there any more leaves a hole.
+// copy copies a range of memory to its place. Memory that is not mapped any more is zeros there.
 func (c *copying) copy(r run) error {
 	for r.start < r.end {
 		part := c.buffer[:min(r.end-r.start, bufferBytes)]
@@ -162,13 +162,16 @@ func (c *copying) copy(r run) error {
 
 var pageBytes = os.Getpagesize()
 
+// memoryOf is what a read asks for that may hang.
+type memoryOf proc.Identity
+
 // read reads memory. The program may have mapped a file there whose file system does not answer.
 func (c *copying) read(into []byte, address uint64) (int, error) {
 	type result struct {
 		got int
 		err error
 	}
-	question := bounded.Question{UID: c.UID, Of: c.Identity}
+	question := bounded.Question{UID: c.UID, Of: memoryOf(c.Identity)}
 	read, err := bounded.Call(question, bounded.FileTime, func() (r result) {
 		r.got, r.err = c.memory.ReadAt(into, int64(address))
 		return r

@@ -33,7 +33,7 @@ func (s *slots) add(start, end uint64) (added run, ok bool) {
 }
 
 // split calls known with the parts of a range that have places, and unknown with the others.
-func (s *slots) split(start, end uint64, known func(run) error, unknown func(start, end uint64) error) error {
+func (s *slots) split(start, end uint64, known func(run), unknown func(start, end uint64) error) error {
 	i := sort.Search(len(s.runs), func(i int) bool { return s.runs[i].end > start })
 	for start < end {
 		if i == len(s.runs) || s.runs[i].start >= end {
@@ -47,9 +47,7 @@ func (s *slots) split(start, end uint64, known func(run) error, unknown func(sta
 			start = each.start
 		}
 		part := run{start, min(end, each.end), each.offset + start - each.start}
-		if err := known(part); err != nil {
-			return err
-		}
+		known(part)
 		start = part.end
 		i++
 	}

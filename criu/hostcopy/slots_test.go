@@ -39,14 +39,13 @@ func TestSlots(t *testing.T) {
 			start := uint64(random.Intn(210))
 			end := start + uint64(random.Intn(30))
 			at := start
-			err := s.split(start, end, func(r run) error {
+			err := s.split(start, end, func(r run) {
 				for page := r.start; page < r.end; page++ {
 					if place, known := places[page]; !known || page != at || place != r.offset+page-r.start {
 						t.Fatalf("seed %d: page %d of [%d, %d) is at %d: %+v", seed, page, start, end, place, r)
 					}
 					at++
 				}
-				return nil
 			}, func(from, to uint64) error {
 				for page := from; page < to; page++ {
 					if _, known := places[page]; known || page != at {

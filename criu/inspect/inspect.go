@@ -89,8 +89,12 @@ type member struct {
 // direct is proc.DirectIO of what was read.
 func (m *member) direct() bool {
 	own, err := proc.OwnFiles(m.PID)
-	return own || err != nil || slices.ContainsFunc(m.mappings, proc.Mapping.AsynchronousIO) ||
-		slices.ContainsFunc(m.descriptors, func(d proc.Descriptor) bool { return d.Direct() })
+	if err != nil || own {
+		return true
+	}
+	uncached, err := proc.UncachedMounts(m.PID)
+	return err != nil || slices.ContainsFunc(m.mappings, proc.Mapping.AsynchronousIO) ||
+		slices.ContainsFunc(m.descriptors, func(d proc.Descriptor) bool { return d.Direct() || uncached[d.Mount] })
 }
 
 func (m *member) String() string { return fmt.Sprintf("pid %d (%s)", m.PID, m.name) }

@@ -125,7 +125,7 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 }
 
 // trackWritten sets an option of the CRIU that phos builds, which go-criu does not know: see
-// scripts/criu-track-written.patch. Another CRIU ignores it.
+// scripts/criu-track-written.patch. Only such a CRIU may be asked for it.
 func trackWritten(options *rpc.CriuOpts) {
 	const field = 1001
 	text := protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.VarintType), 1)

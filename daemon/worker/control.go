@@ -89,8 +89,11 @@ func (c *control) Lend(stream grpc.BidiStreamingServer[api.Loan, api.Want]) erro
 }
 
 // Track says where the program's userfaultfd is.
-func (c *control) Track(_ context.Context, request *api.TrackRequest) (*api.TrackReply, error) {
-	number, err := c.worker.tracker.Load().Switch(request.GetOn())
+func (c *control) Track(ctx context.Context, request *api.TrackRequest) (*api.TrackReply, error) {
+	if err := rootOnly(ctx); err != nil {
+		return nil, err
+	}
+	number, err := c.worker.tracker.Load().Switch(request.GetOn(), request.GetOrder())
 	return &api.TrackReply{Userfaultfd: uint32(number)}, err
 }
 

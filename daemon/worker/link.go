@@ -53,7 +53,7 @@ func (l *link) Memory(slot uint32) gpu.HostMemory {
 }
 
 // share maps memory of the program into this process if it is a shared mapping of a file. If it is
-// not, libphos.so makes it one, and needs the care of its pages for that.
+// not, libphos.so makes it one, by a userfaultfd of its own.
 func (l *link) share(r gpu.Range) (session.Shared, error) {
 	l.memory.tracker.Release(l.memory.program.PID, r.Address, r.Address+r.Bytes)
 	m, err := mirror.Open(l.memory.program, r.Address, r.Bytes, l.borrow)

@@ -144,21 +144,30 @@ static bool is_mapped(const void *address, size_t bytes)
 	return mapped;
 }
 
+/* Makes pages those of a file, and shows them to kernels. */
+static CUresult share(uint64_t base, size_t bytes, unsigned *shown)
+{
+	int fd = -1;
+	/* The worker ends tracking the pages, each of which has room for one userfaultfd. */
+	CUresult result = phos_call_hostRegister(base, bytes, shown);
+	if (result == CUDA_SUCCESS && !*shown)
+		result = phos_pages_share(base, bytes, &fd);
+	if (result == CUDA_SUCCESS && !*shown)
+		result = phos_call_hostRegister(base, bytes, shown);
+	if (fd >= 0)
+		close(fd);
+	return result;
+}
+
 /* Shows registered memory to kernels. Linux cannot map a program's private pages into the worker,
  * so those are replaced first. */
 static CUresult show(uint64_t base, size_t bytes)
 {
 	unsigned shown = 0;
-	int fd = -1;
-	/* It is not shown yet; but the worker ends tracking its pages, of which only one
-	 * userfaultfd can have care. */
-	CUresult result = phos_call_hostRegister(base, bytes, &shown);
-	if (result == CUDA_SUCCESS && !shown)
-		result = phos_pages_share(base, bytes, &fd);
-	if (result == CUDA_SUCCESS && !shown)
-		result = phos_call_hostRegister(base, bytes, &shown);
-	if (fd >= 0)
-		close(fd);
+	CUresult result = share(base, bytes, &shown);
+	/* A checkpoint may have begun to track the pages again. */
+	for (int again = 0; result == CUDA_ERROR_NOT_SUPPORTED && again < 2; again++)
+		result = share(base, bytes, &shown);
 	if (result == CUDA_SUCCESS && !shown)
 		result = phos_refuse("cuMemHostRegister for kernels of memory that the worker "
 				     "cannot map");

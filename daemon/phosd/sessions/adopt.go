@@ -3,6 +3,7 @@ package sessions
 import (
 	"errors"
 	"fmt"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -49,6 +50,8 @@ func (m *Sessions) Adopt() (err error) {
 	if err := m.openLedger(found); err != nil {
 		return err
 	}
+	var ends sync.WaitGroup
+	defer ends.Wait() // before a checkpoint begins to track
 	for _, s := range found {
 		if m.options.Guard != nil {
 			if err := m.options.Guard.Allow(s.record.Worker.PID); err != nil {
@@ -61,7 +64,7 @@ func (m *Sessions) Adopt() (err error) {
 		)
 		m.watch(s)
 		m.lend(s)
-		go s.endTracking()
+		ends.Go(s.endTracking)
 	}
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/boottime"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/writetrack"
 )
@@ -51,7 +52,7 @@ func (s *Session) endTracking() {
 func (s *Session) setTracking(ctx context.Context, on bool) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, trackTime)
 	defer cancel()
-	reply, err := s.Worker().Track(ctx, &api.TrackRequest{On: on})
+	reply, err := s.Worker().Track(ctx, &api.TrackRequest{On: on, Order: uint64(boottime.Now())})
 	if status.Code(err) == codes.Unimplemented || err == nil && reply.GetUserfaultfd() == 0 {
 		return nil, ErrUntracked // a worker of an older version knows no such request
 	}

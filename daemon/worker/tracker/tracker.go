@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"sync/atomic"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -14,12 +14,23 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/writetrack"
 )
 
-// Tracker has the userfaultfd of a program. A nil Tracker has none, and does nothing.
+// Tracker has the userfaultfd of a program. A nil Tracker has none, and does nothing. Its lock is a
+// leaf.
 type Tracker struct {
 	uffd *os.File
+
+	mu sync.Mutex // guards what follows
 	// on is set while phosd tracks.
-	on atomic.Bool
+	on bool
+	// order is the number of the newest order to begin or end.
+	order uint64
+	// guarded is memory that was released since phosd began to track. libphos.so protects it by a
+	// userfaultfd of its own, which must not be opened from here.
+	guarded []span
 }
+
+// span is a part of the address space.
+type span struct{ start, end uint64 }
 
 // ErrNone is returned for a program whose writes cannot be tracked: its memory is saved while it
 // stands still.
@@ -55,28 +66,69 @@ func Receive(conn net.Conn) (*Tracker, error) {
 // Wrote notes what this process has written into the program's memory. The kernel notices that when
 // the pages are looked up, which may be before phosd looks, and the write after that.
 func (t *Tracker) Wrote(address, bytes uint64) {
-	if t == nil || !t.on.Load() || bytes == 0 {
+	if t == nil || bytes == 0 {
 		return
 	}
-	_ = writetrack.MarkWritten(t.uffd, address, address+bytes) // the program has ended
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.on {
+		return
+	}
+	for _, each := range without(pages(address, address+bytes), t.guarded) {
+		_ = writetrack.MarkWritten(t.uffd, each.start, each.end) // an error means that it is not mapped
+	}
 }
 
 // Release ends tracking of memory for which libphos.so needs a userfaultfd of its own.
 func (t *Tracker) Release(pid int, start, end uint64) {
-	if t == nil || !t.on.Load() {
+	if t == nil {
 		return
 	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if !t.on {
+		return
+	}
+	released := pages(start, end)
+	t.guarded = append(t.guarded, released)
+	_ = writetrack.Release(t.uffd, pid, released.start, released.end) // an error means that it is not mapped
+}
+
+// pages returns the whole pages that a range is in.
+func pages(start, end uint64) span {
 	page := uint64(os.Getpagesize())
-	_ = writetrack.Release(t.uffd, pid, start&^(page-1), (end+page-1)&^(page-1)) // the program has ended
+	return span{start &^ (page - 1), (end + page - 1) &^ (page - 1)}
+}
+
+// without returns the parts of a range that are in none of others.
+func without(whole span, others []span) []span {
+	parts := []span{whole}
+	for _, other := range others {
+		var left []span
+		for _, part := range parts {
+			if before := (span{part.start, min(part.end, other.start)}); before.start < before.end {
+				left = append(left, before)
+			}
+			if behind := (span{max(part.start, other.end), part.end}); behind.start < behind.end {
+				left = append(left, behind)
+			}
+		}
+		parts = left
+	}
+	return parts
 }
 
 // Switch says whether phosd tracks from now on, and returns the number of the userfaultfd in this
-// process; 0: there is none.
-func (t *Tracker) Switch(on bool) (number int, err error) {
+// process; 0: there is none. An order that was overtaken by a newer one is not followed.
+func (t *Tracker) Switch(on bool, order uint64) (number int, err error) {
 	if t == nil {
 		return 0, nil
 	}
-	t.on.Store(on)
+	t.mu.Lock()
+	if order >= t.order {
+		t.on, t.order, t.guarded = on, order, nil
+	}
+	t.mu.Unlock()
 	raw, err := t.uffd.SyscallConn()
 	if err != nil {
 		return 0, err

@@ -2,6 +2,7 @@ package tracker
 
 import (
 	"errors"
+	"math/rand"
 	"net"
 	"os"
 	"testing"
@@ -82,10 +83,11 @@ func TestTracker(t *testing.T) {
 		t.Errorf("%d bytes were written at first", got)
 	}
 	for _, test := range []struct {
-		on   bool
-		want uint64
-	}{{false, 0}, {true, uint64(size)}} {
-		if number, err := kept.Switch(test.on); err != nil || number == 0 {
+		on    bool
+		order uint64
+		want  uint64
+	}{{false, 1, 0}, {true, 3, uint64(size)}, {false, 2, uint64(size)}} { // the last comes too late
+		if number, err := kept.Switch(test.on, test.order); err != nil || number == 0 {
 			t.Fatal(number, err)
 		}
 		kept.Wrote(start+uint64(size)+1, 8)
@@ -115,8 +117,36 @@ func TestNone(t *testing.T) {
 		}
 		kept.Wrote(0, 1)
 		kept.Release(os.Getpid(), 0, 1)
-		if number, err := kept.Switch(true); err != nil || number != 0 {
+		if number, err := kept.Switch(true, 1); err != nil || number != 0 {
 			t.Errorf("%d, %v", number, err)
+		}
+	}
+}
+
+// TestWithout: parts of ranges, by single addresses.
+func TestWithout(t *testing.T) {
+	random := rand.New(rand.NewSource(1))
+	for range 2000 {
+		whole := span{uint64(random.Intn(20)), uint64(20 + random.Intn(20))}
+		var others []span
+		for range random.Intn(4) {
+			start := uint64(random.Intn(40))
+			others = append(others, span{start, start + uint64(random.Intn(10))})
+		}
+		in := func(at uint64, all []span) (count int) {
+			for _, each := range all {
+				if each.start <= at && at < each.end {
+					count++
+				}
+			}
+			return count
+		}
+		left := without(whole, others)
+		for at := range uint64(50) {
+			want := min(in(at, []span{whole}), 1-min(1, in(at, others)))
+			if got := in(at, left); got != want {
+				t.Fatalf("%v without %v is %v: %d is in it %d times, want %d", whole, others, left, at, got, want)
+			}
 		}
 	}
 }

@@ -3,6 +3,7 @@ package proc
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -10,9 +11,14 @@ import (
 )
 
 // DirectIO reports whether a process may have I/O in flight that writes its memory without page
-// faults: it has a file open for direct I/O, asynchronous I/O, or a thread with files of its own.
+// faults: it has a file open for direct I/O, or one that is not cached, asynchronous I/O, or a
+// thread with files of its own.
 func DirectIO(pid int) (bool, error) {
 	entries, err := os.ReadDir(fmt.Sprintf("/proc/%d/fdinfo", pid))
+	if err != nil {
+		return false, err
+	}
+	uncached, err := UncachedMounts(pid)
 	if err != nil {
 		return false, err
 	}
@@ -28,7 +34,7 @@ func DirectIO(pid int) (bool, error) {
 		if err != nil {
 			return false, err
 		}
-		if info.Direct() {
+		if info.Direct() || uncached[info.Mount] {
 			return true, nil
 		}
 	}
@@ -38,6 +44,27 @@ func DirectIO(pid int) (bool, error) {
 		}
 	}
 	return OwnFiles(pid)
+}
+
+// UncachedMounts returns the IDs of the mounts of a process whose file systems may read and write
+// its memory themselves, as if each file was open for direct I/O.
+func UncachedMounts(pid int) (map[uint64]bool, error) {
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	if err != nil {
+		return nil, err
+	}
+	mounts, err := ParseMounts(string(text))
+	if err != nil {
+		return nil, fmt.Errorf("pid %d: %w", pid, err)
+	}
+	found := map[uint64]bool{}
+	for _, each := range mounts {
+		kind, _, _ := strings.Cut(each.Kind, ".")
+		if slices.Contains([]string{"fuse", "fuseblk", "virtiofs", "9p", "cifs", "smb3"}, kind) {
+			found[each.ID] = true
+		}
+	}
+	return found, nil
 }
 
 // Direct reports whether the file is open for direct I/O.

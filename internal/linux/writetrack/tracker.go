@@ -71,6 +71,9 @@ func (t *Tracker) Register(start, end uint64) error {
 
 // Release ends tracking in a part of a process's address space, whatever is mapped there now.
 func Release(uffd *os.File, pid int, start, end uint64) error {
+	if end != Everything && unregister(uffd, span{start, end - start}) == nil {
+		return nil
+	}
 	for m, err := range proc.EachMapping(pid) {
 		if proc.Gone(err) {
 			return nil
@@ -79,7 +82,7 @@ func Release(uffd *os.File, pid int, start, end uint64) error {
 			return err
 		}
 		from, to := max(m.Start, start), min(m.End, end)
-		if from < to && !m.Shared() {
+		if from < to {
 			_ = unregister(uffd, span{from, to - from}) // most of what is not tracked cannot be
 		}
 	}

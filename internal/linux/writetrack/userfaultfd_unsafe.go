@@ -98,7 +98,7 @@ func register(uffd *os.File, where span) error {
 	return err
 }
 
-// unregister ends that, and protects none of them.
+// unregister ends that, and pages that are protected are so no longer.
 func unregister(uffd *os.File, where span) error {
 	_, err := ioctl(uffd, ioctlUnregister, unsafe.Pointer(&where))
 	return err
