@@ -9,8 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"golang.org/x/sys/unix"
-
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -65,19 +63,7 @@ func (b *bench) plainPauses(t *testing.T, bytes uint64) (seen []float64) {
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	path := filepath.Join(t.TempDir(), "page")
-	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer file.Close()
-	page, err := unix.Mmap(int(file.Fd()), 0, os.Getpagesize(), unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = unix.Munmap(page) }()
+	page := newPage(t, path)
 	word := func(w word) uint64 { return binary.NativeEndian.Uint64(page[8*w:]) }
 	program := exec.Command(b.memoryProgram, path, "0")
 	program.Env = []string{hostVariable(bytes), "LD_LIBRARY_PATH=" + filepath.Join(harness.Bin(), "lib")}

@@ -66,16 +66,9 @@ func (b *bench) startHolderWith(t *testing.T, daemon *harness.Daemon, bytes uint
 	return b.startProgram(t, daemon, b.memoryProgram, bytes, prepare)
 }
 
-// startProgram starts a program that a page controls.
-func (b *bench) startProgram(
-	t *testing.T,
-	daemon *harness.Daemon,
-	program string,
-	bytes uint64,
-	prepare func(*exec.Cmd),
-) *holder {
+// newPage makes the page by which a program is controlled.
+func newPage(t *testing.T, path string) []byte {
 	t.Helper()
-	path := filepath.Join(daemon.Dir, "page")
 	if err := os.WriteFile(path, make([]byte, os.Getpagesize()), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -88,11 +81,25 @@ func (b *bench) startProgram(
 	if err != nil {
 		t.Fatal(err)
 	}
+	t.Cleanup(func() { _ = unix.Munmap(page) })
+	return page
+}
+
+// startProgram starts a program that a page controls.
+func (b *bench) startProgram(
+	t *testing.T,
+	daemon *harness.Daemon,
+	program string,
+	bytes uint64,
+	prepare func(*exec.Cmd),
+) *holder {
+	t.Helper()
+	path := filepath.Join(daemon.Dir, "page")
+	page := newPage(t, path)
 	h := &holder{
 		Job: daemon.Job(t, program, path, fmt.Sprint(bytes/mebibyte)), t: t, daemon: daemon, page: page, bytes: bytes,
 	}
 	h.Prepare = prepare
-	t.Cleanup(func() { _ = unix.Munmap(page) })
 	t.Cleanup(func() { _ = syscall.Kill(h.PID, syscall.SIGKILL) })
 	h.Start()
 	h.await("the memory is written", func() bool { return h.get(steps) > 0 })

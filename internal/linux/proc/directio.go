@@ -49,13 +49,9 @@ func DirectIO(pid int) (bool, error) {
 // UncachedMounts returns the IDs of the mounts of a process whose file systems may read and write
 // its memory themselves, as if each file was open for direct I/O.
 func UncachedMounts(pid int) (map[uint64]bool, error) {
-	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
+	mounts, err := mountsOf(pid)
 	if err != nil {
 		return nil, err
-	}
-	mounts, err := ParseMounts(string(text))
-	if err != nil {
-		return nil, fmt.Errorf("pid %d: %w", pid, err)
 	}
 	found := map[uint64]bool{}
 	for _, each := range mounts {

@@ -24,6 +24,19 @@ type Mount struct {
 // their file systems. These are the numbers in Mapping; stat(2) returns others on btrfs and
 // overlayfs.
 func Mounts(pid int) (map[uint64]uint64, error) {
+	mounts, err := mountsOf(pid)
+	if err != nil {
+		return nil, err
+	}
+	found := map[uint64]uint64{}
+	for _, each := range mounts {
+		found[each.ID] = each.Device
+	}
+	return found, nil
+}
+
+// mountsOf reads the mounts in the namespace of a process.
+func mountsOf(pid int) ([]Mount, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/mountinfo", pid))
 	if err != nil {
 		return nil, err
@@ -32,11 +45,7 @@ func Mounts(pid int) (map[uint64]uint64, error) {
 	if err != nil {
 		return nil, fmt.Errorf("pid %d: %w", pid, err)
 	}
-	found := map[uint64]uint64{}
-	for _, each := range mounts {
-		found[each.ID] = each.Device
-	}
-	return found, nil
+	return mounts, nil
 }
 
 // ParseMounts parses the text of a mountinfo file. Mounts come after those that they are in.
