@@ -25,9 +25,7 @@ func (c *CPU) precopyTracked(
 	}
 	processes, end, err := trackAll(ctx, found, track)
 	if err == nil && (len(processes) == 0 || c.softDirtyHasMore(ctx, found, processes)) {
-		for _, each := range processes {
-			_ = each.Userfaultfd.Close()
-		}
+		closeAll(processes)
 		err = ckpt.ErrUntracked
 	}
 	if err != nil {
@@ -80,15 +78,20 @@ func trackAll(
 			continue
 		}
 		if err != nil {
-			for _, each := range processes {
-				_ = each.Userfaultfd.Close()
-			}
+			closeAll(processes)
 			return nil, end, err
 		}
 		ends = append(ends, ended)
 		processes = append(processes, hostcopy.Process{Identity: p.Identity, Inner: p.Inner, UID: p.UID, Userfaultfd: userfaultfd})
 	}
 	return processes, end, nil
+}
+
+// closeAll closes the descriptors of processes that are not copied.
+func closeAll(processes []hostcopy.Process) {
+	for _, each := range processes {
+		_ = each.Userfaultfd.Close()
+	}
 }
 
 // TracksWrites implements ckpt.WriteTracker.
