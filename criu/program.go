@@ -118,7 +118,7 @@ func (v *version) get(ctx context.Context, program string) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("CRIU: %w", err)
 	}
-	if v.file == nil || !os.SameFile(v.file, file) || !v.file.ModTime().Equal(file.ModTime()) {
+	if !unchanged(v.file, file) {
 		// Not by a request, which old versions do not understand.
 		output, err := exec.CommandContext(ctx, program, "--version").Output()
 		if err != nil {
@@ -127,6 +127,11 @@ func (v *version) get(ctx context.Context, program string) (string, error) {
 		v.file, v.text = file, parseVersion(string(output))
 	}
 	return v.text, checkVersion(v.text, program, release())
+}
+
+// unchanged reports whether a program is the file that was asked before; nil: none was.
+func unchanged(asked, now os.FileInfo) bool {
+	return asked != nil && os.SameFile(asked, now) && asked.ModTime().Equal(now.ModTime())
 }
 
 // parseVersion returns "" if the output has no version.

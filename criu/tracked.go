@@ -34,6 +34,7 @@ func (c *CPU) precopyTracked(
 	}
 	into, err := ckpt.MakeParentImages(images)
 	if err != nil {
+		closeAll(processes)
 		end()
 		return nil, fmt.Errorf("precopy: %w", err)
 	}
@@ -106,7 +107,7 @@ func (c *CPU) trackedByOthers(ctx context.Context) bool {
 	if err != nil {
 		return false
 	}
-	if asked := c.tracking.asked; asked == nil || !os.SameFile(asked, file) || !asked.ModTime().Equal(file.ModTime()) {
+	if !unchanged(c.tracking.asked, file) {
 		ctx, cancel := context.WithTimeout(ctx, checkTime)
 		defer cancel()
 		c.tracking.byOthers = exec.CommandContext(ctx, c.options.Program, "check", "--feature", "track_written").Run() == nil
