@@ -3,7 +3,6 @@ package plan
 import (
 	"flag"
 	"fmt"
-	"strconv"
 	"time"
 
 	"github.com/phos-gpu/phos/cli/humanize"
@@ -43,26 +42,18 @@ func (c *costsFlags) read() (ways.Costs, error) {
 
 // wayView is the JSON output for a way that was compared.
 type wayView struct {
-	Way        string      `json:"way"`
-	Iteration  jsonMilli   `json:"iteration_ms"`
-	Bytes      int64       `json:"bytes"`
-	Copying    jsonMilli   `json:"copying_ms"`
-	Iterations jsonDecimal `json:"iterations"`
-}
-
-// jsonDecimal is a number of thousandths, encoded in JSON as a decimal number.
-type jsonDecimal int64
-
-// MarshalJSON writes a decimal number.
-func (d jsonDecimal) MarshalJSON() ([]byte, error) {
-	return strconv.AppendFloat(nil, float64(d)/1000, 'f', -1, 64), nil
+	Way        string    `json:"way"`
+	Iteration  jsonMilli `json:"iteration_ms"`
+	Bytes      int64     `json:"bytes"`
+	Copying    jsonMilli `json:"copying_ms"`
+	Iterations float64   `json:"iterations"`
 }
 
 // wayViews returns what was compared, the chosen way first.
 func wayViews(found []ways.Candidate) (views []wayView) {
 	for _, each := range found {
 		views = append(views, wayView{
-			each.Way, jsonMilli(each.Result.Plan.IterationTime()), each.Result.Bytes, jsonMilli(each.Copying), jsonDecimal(each.Thousandths),
+			each.Way, jsonMilli(each.Result.Plan.IterationTime()), each.Result.Bytes, jsonMilli(each.Copying), each.Iterations(),
 		})
 	}
 	return views
