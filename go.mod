@@ -9,6 +9,7 @@ require (
 	github.com/checkpoint-restore/go-criu/v7 v7.2.0
 	github.com/cilium/ebpf v0.20.0
 	github.com/goccy/go-yaml v1.18.0
+	github.com/google/btree v1.1.3
 	github.com/hanwen/go-fuse/v2 v2.7.2
 	github.com/klauspost/compress v1.18.0
 	github.com/pelletier/go-toml/v2 v2.2.4

@@ -191,6 +191,9 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 
 // inspect inspects everything before anything is stopped.
 func (c *checkpoint) inspect(ctx context.Context) (err error) {
+	if err := c.settle(ctx); err != nil {
+		return err
+	}
 	var trees []*Tree
 	err = c.retryBusy(ctx, time.Now().Add(c.order.Deadline), func(ctx context.Context) error {
 		trees, err = c.inspectAll(ctx, c.order.CPU.Inspect)
@@ -200,6 +203,20 @@ func (c *checkpoint) inspect(ctx context.Context) (err error) {
 		return err
 	}
 	c.trees = trees
+	return nil
+}
+
+// settle waits for the memory of restored programs.
+func (c *checkpoint) settle(ctx context.Context) error {
+	loader, ok := c.order.CPU.(LazyLoader)
+	if !ok {
+		return nil
+	}
+	for _, root := range c.order.Roots {
+		if err := loader.Settle(ctx, root); err != nil {
+			return fmt.Errorf("wait for the memory of restored pid %d: %w", root.PID, err)
+		}
+	}
 	return nil
 }
 

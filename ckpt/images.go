@@ -25,36 +25,71 @@ func readTree(reader *contents.Reader, hash string) (*image.Tree, error) {
 	return reader.Tree(name)
 }
 
-// unpackedBytes returns the room that unpack needs. Each file takes whole pages: a process with
-// thousands of threads has as many small files.
-func unpackedBytes(tree *image.Tree, root int) (bytes uint64) {
-	const pageBytes = 4096
-	prefix := strconv.Itoa(root) + "/"
-	for i := range tree.Entries {
-		if entry := &tree.Entries[i]; strings.HasPrefix(entry.Name, prefix) {
-			bytes += entry.Bytes + pageBytes
-		}
-	}
-	return bytes
+// unpacking is the files of one tree's processes in an image.
+type unpacking struct {
+	reader *contents.Reader
+	tree   *image.Tree
+	root   int
+	// composed reports whether the CPU writes a file itself.
+	composed func(name string) bool
 }
 
-// unpack writes the files of one tree's processes into a private directory and verifies them.
-func unpack(ctx context.Context, reader *contents.Reader, tree *image.Tree, into *os.File, root int) (err error) {
-	prefix := strconv.Itoa(root) + "/"
+// maxComposedBytes is an upper bound for the room of composed files of one process: its memory
+// comes later, but for small mappings.
+const maxComposedBytes = 256 << 20
+
+// files calls each for every file, by its name in the directory of the images.
+func (u *unpacking) files(each func(name string, entry image.Entry) error) error {
+	prefix := strconv.Itoa(u.root) + "/"
+	for _, entry := range u.tree.Entries {
+		if name, mine := strings.CutPrefix(entry.Name, prefix); mine {
+			if err := each(name, entry); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// bytes returns the room that the files need. Each file takes whole pages: a process with thousands
+// of threads has as many small files. Of composed files it is an estimate: processes may share
+// memory with their children, which does not come later.
+func (u *unpacking) bytes() (bytes uint64) {
+	const pageBytes = 4096
+	processes, composed := 0, uint64(0)
+	_ = u.files(func(name string, entry image.Entry) error {
+		if u.composed(name) {
+			composed += entry.Bytes + pageBytes
+		} else {
+			bytes += entry.Bytes + pageBytes
+		}
+		if strings.HasPrefix(name, "mm-") {
+			processes++
+		}
+		return nil
+	})
+	if processes == 1 {
+		composed = min(composed, maxComposedBytes)
+	}
+	return bytes + composed
+}
+
+// into writes the files, but for those that are composed, into a private directory and verifies
+// them.
+func (u *unpacking) into(ctx context.Context, dir *os.File) error {
 	var work []func(context.Context) error
 	var earlier *os.File
-	for _, entry := range tree.Entries {
-		file, mine := strings.CutPrefix(entry.Name, prefix)
-		if !mine {
-			continue
+	defer func() { _ = earlier.Close() }()
+	err := u.files(func(file string, entry image.Entry) (err error) {
+		if u.composed(file) {
+			return nil
 		}
-		where := into
+		where := dir
 		if name, copied := strings.CutPrefix(file, ParentImages+"/"); copied {
 			if earlier == nil {
-				if earlier, err = MakeParentImages(into); err != nil {
+				if earlier, err = MakeParentImages(dir); err != nil {
 					return err
 				}
-				defer earlier.Close()
 			}
 			where, file = earlier, name
 		}
@@ -62,8 +97,12 @@ func unpack(ctx context.Context, reader *contents.Reader, tree *image.Tree, into
 			return fmt.Errorf("%w: %q is not a valid name of a CRIU file", image.ErrMalformed, entry.Name)
 		}
 		work = append(work, func(ctx context.Context) error {
-			return unpackFile(ctx, reader, entry, where, file)
+			return unpackFile(ctx, u.reader, entry, where, file)
 		})
+		return nil
+	})
+	if err != nil {
+		return err
 	}
 	return pool.Run(ctx, work...)
 }

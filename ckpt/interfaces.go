@@ -140,6 +140,39 @@ type Prestarter interface {
 	Prestart(ctx context.Context, tree *Tree, images *os.File) (drop func() error, err error)
 }
 
+// LazyLoader is a CPU that can restore the memory of processes while they run.
+type LazyLoader interface {
+	// CanLoad reports whether it can on this host, for processes of a user.
+	CanLoad(ctx context.Context, uid uint32) bool
+	// Composes reports whether Load writes a file of Dump, and not the caller.
+	Composes(name string) bool
+	// Load completes the images of a tree for a Restore with this Memory.
+	Load(ctx context.Context, order LoadOptions) (Memory, error)
+	// Settle blocks until all memory is there of the restored tree to which a process belongs, if
+	// there is one: nothing else may be saved of it before.
+	Settle(ctx context.Context, process proc.Identity) error
+}
+
+// LoadOptions say which memory to restore.
+type LoadOptions struct {
+	// Image is the image's name, for messages.
+	Image string
+	// Tree is the hash of the list of all files of Dump; Root is the root of the tree.
+	Tree string
+	Root int
+	// Images is the private directory with all other files.
+	Images *os.File
+	Packs  []*os.File
+}
+
+// Memory is memory of a tree that comes while it runs.
+type Memory interface {
+	// Bytes is how much it is.
+	Bytes() uint64
+	// Close gives it up, unless a Restore has taken it.
+	Close() error
+}
+
 // Frozen is a frozen tree.
 type Frozen interface {
 	// Inspect is CPU.Inspect of the frozen tree. The tree may have changed before it was frozen: it
@@ -177,6 +210,10 @@ type RestoreOptions struct {
 	// Written are the paths of all files that any tree of the image had open for writing: their sizes
 	// may be other ones than they were.
 	Written []string
+	// Memory is what comes later; nil if Images have everything. With Eager it comes before Restore
+	// returns.
+	Memory Memory
+	Eager  bool
 	// Control is the path at which a later phosd finds the tree's restorer. It must not exist, in a
 	// directory that only root may enter.
 	Control string
@@ -227,6 +264,8 @@ type Restored interface {
 	Kill() error
 	// Signal sends a signal to the root.
 	Signal(signal int) error
+	// Loaded blocks until all memory is there.
+	Loaded(ctx context.Context) error
 	// Wait blocks until the root has ended and returns its exit status, as of waitpid.
 	Wait(ctx context.Context) (status int, err error)
 }

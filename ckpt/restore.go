@@ -24,6 +24,8 @@ import (
 type Source struct {
 	Manifest *image.Manifest
 	Reader   *contents.Reader
+	// Name is the image's, for messages.
+	Name string
 	// Packs are the files that Reader reads.
 	Packs []*os.File
 	// Release closes the packs and the reader. Prepare calls it on failure; after that Commit or
@@ -101,6 +103,7 @@ type Prepared struct {
 	progress *progress
 	roots    []int
 	workDirs []WorkDir
+	memories []Memory // of each root; nil if CRIU's files have everything
 	workers  map[int]GPURestore
 	files    map[string]*os.File // saved libraries that are not at their paths
 
@@ -117,6 +120,8 @@ type RestoreResult struct {
 	// Took is the duration of each step.
 	Took    map[string]time.Duration
 	workers map[int]GPURestore
+	// lazyBytes is how much of the processes' memory comes while they run.
+	lazyBytes uint64
 }
 
 // Prepare unpacks CRIU's files and starts the workers. With Eager set it returns when all memory is
@@ -217,12 +222,7 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 		return fmt.Errorf("unpack processes: %w", err)
 	}
 	for _, root := range p.roots {
-		work, err := p.order.Work(unpackedBytes(tree, root), m.Owner.UID, m.Owner.GID)
-		if err != nil {
-			return err
-		}
-		p.workDirs = append(p.workDirs, work)
-		if err := unpack(ctx, p.order.Source.Reader, tree, work.Descriptor(), root); err != nil {
+		if err := p.unpackTree(ctx, tree, root); err != nil {
 			return fmt.Errorf("unpack processes: %w", err)
 		}
 	}
@@ -231,6 +231,36 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 			return err
 		}
 	}
+	return nil
+}
+
+// unpackTree writes CRIU's files of one tree. Memory that may come later is left to the CPU.
+func (p *Prepared) unpackTree(ctx context.Context, tree *image.Tree, root int) error {
+	m := p.order.Source.Manifest
+	files := unpacking{p.order.Source.Reader, tree, root, func(string) bool { return false }}
+	loader, lazy := p.order.CPU.(LazyLoader)
+	if lazy = lazy && loader.CanLoad(ctx, m.Owner.UID); lazy {
+		files.composed = loader.Composes
+	}
+	work, err := p.order.Work(files.bytes(), m.Owner.UID, m.Owner.GID)
+	if err != nil {
+		return err
+	}
+	p.workDirs = append(p.workDirs, work)
+	if err := files.into(ctx, work.Descriptor()); err != nil {
+		return err
+	}
+	var memory Memory
+	if lazy {
+		memory, err = loader.Load(ctx, LoadOptions{
+			Image: p.order.Source.Name, Tree: m.CPU.Tree, Root: root,
+			Images: work.Descriptor(), Packs: p.order.Source.Packs,
+		})
+	}
+	if err != nil {
+		return err
+	}
+	p.memories = append(p.memories, memory)
 	return nil
 }
 
@@ -303,6 +333,15 @@ func (p *Prepared) removeTemporary() {
 		}
 	}
 	p.workDirs = nil
+	for _, memory := range p.memories {
+		if memory == nil {
+			continue
+		}
+		if err := memory.Close(); err != nil {
+			p.steps.log.Error("cannot end the pager of a restore", "error", err)
+		}
+	}
+	p.memories = nil
 	for _, file := range p.files {
 		_ = file.Close() // opened for reading only
 	}
@@ -322,5 +361,9 @@ func (r *RestoreResult) Loaded(ctx context.Context) (bytes uint64, err error) {
 			return err
 		})
 	}
+	for _, tree := range r.Trees {
+		work = append(work, tree.Loaded)
+	}
+	bytes += r.lazyBytes
 	return bytes, pool.Run(ctx, work...)
 }

@@ -19,6 +19,8 @@ type restore struct {
 	*Prepared
 	order CommitOptions
 	trees []Restored
+	// lazyBytes is how much memory comes while the processes run.
+	lazyBytes uint64
 }
 
 // Commit restores the processes. On failure it ends the image's workers and processes.
@@ -37,7 +39,7 @@ func (p *Prepared) Commit(ctx context.Context, order CommitOptions) (*RestoreRes
 	root := r.trees[0].Processes()[p.roots[0]]
 	return &RestoreResult{
 		Trees: r.trees, Root: root, Processes: len(p.order.Source.Manifest.Processes), Took: p.steps.took,
-		workers: p.workers,
+		workers: p.workers, lazyBytes: r.lazyBytes,
 	}, nil
 }
 
@@ -77,6 +79,10 @@ func (r *restore) restoreTree(ctx context.Context, index, root int) (Restored, e
 		Endpoints: r.order.Endpoints, Described: m.Endpoints, Written: writtenPaths(m),
 		Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
 		Notice: r.order.Notice, Place: r.order.Place, PlaceRoot: r.order.Root,
+		Memory: r.memories[index], Eager: r.Prepared.order.Eager,
+	}
+	if order.Memory != nil {
+		r.lazyBytes += order.Memory.Bytes()
 	}
 	if index > 0 { // files are restored once, with the first tree
 		return r.Prepared.order.CPU.Restore(ctx, order)

@@ -169,6 +169,8 @@ func (r *returned) Processes() map[int]proc.Identity {
 
 func (r *returned) Keep() error { return r.call(uncancelled, "keep "+r.name) }
 
+func (r *returned) Loaded(context.Context) error { return nil }
+
 func (r *returned) Kill() error {
 	r.close(ofTree, r.name)
 	return nil

@@ -42,13 +42,19 @@ type CPU struct {
 	sharing    sharing
 	tracking   tracking
 	prestarted prestarts
+	// trackWritten is CRIU's use of what others track, lazyPages its restore of memory that comes
+	// later: for root, and for other users.
+	trackWritten, lazyPages, usersLazyPages feature
 	// kernelCache is nil if the cache is disabled.
 	kernelCache *runner.KernelCache
 }
 
 // New returns a CPU.
 func New(options Options) *CPU {
-	c := &CPU{options: options}
+	c := &CPU{
+		options: options, trackWritten: feature{name: "track_written"},
+		lazyPages: feature{name: "uffd-noncoop"}, usersLazyPages: feature{name: "uffd_unprivileged"},
+	}
 	if options.KernelCache != "" {
 		c.kernelCache = &runner.KernelCache{Program: options.Program, Dir: options.KernelCache}
 	}
@@ -78,6 +84,7 @@ var (
 	_ ckpt.CPU          = (*CPU)(nil)
 	_ ckpt.Prestarter   = (*CPU)(nil)
 	_ ckpt.WriteTracker = (*CPU)(nil)
+	_ ckpt.LazyLoader   = (*CPU)(nil)
 	_ ckpt.Warner       = (*CPU)(nil)
 )
 

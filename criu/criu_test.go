@@ -18,6 +18,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/pager"
 	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/criu/watchdog"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
@@ -32,6 +33,8 @@ func TestMain(m *testing.M) {
 			role(watchdog.Serve())
 		case restorer.Role:
 			role(restorer.Serve(os.Args[2:]))
+		case pager.Role:
+			role(pager.Serve())
 		}
 	}
 	os.Exit(inCgroups(m))

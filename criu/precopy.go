@@ -101,12 +101,10 @@ func sameUser(admitted, now *ckpt.Tree) error {
 // ErrAnotherUser is returned when a process has become another user's since its tree was admitted.
 var ErrAnotherUser = errors.New("process has become another user's")
 
-// tracking caches whether the kernel tracks written pages, and whether this CRIU lets others do it.
+// tracking caches whether the kernel tracks written pages.
 type tracking struct {
-	mu       sync.Mutex // guards what follows
-	known    *bool
-	byOthers bool
-	asked    os.FileInfo // the CRIU that was asked
+	mu    sync.Mutex // guards known
+	known *bool
 }
 
 // checkTracking returns ErrUntracked if the kernel does not track written pages. CRIU is asked

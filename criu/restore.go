@@ -142,7 +142,7 @@ func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOptions, r *record)
 		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups},
 		Root:    r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
-		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none,
+		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none, Pager: none,
 		Log: none, LogJSON: c.options.LogJSON, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)
@@ -151,6 +151,7 @@ func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOptions, r *record)
 	}
 	p.PIDs = pids
 	p.Images = p.add(order.Images)
+	p.addPager(order)
 	socket, err := fdpass.Listen(order.Control)
 	if err != nil {
 		return p, err

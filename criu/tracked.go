@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
 	"slices"
 
 	"golang.org/x/sys/unix"
@@ -101,21 +100,7 @@ func (c *CPU) TracksWrites() bool { return c.trackedByOthers(context.Background(
 // trackedByOthers reports whether CRIU takes pages that others track from parent images: phos
 // builds it with a patch for that.
 func (c *CPU) trackedByOthers(ctx context.Context) bool {
-	c.tracking.mu.Lock()
-	defer c.tracking.mu.Unlock()
-	file, err := os.Stat(c.options.Program)
-	if err != nil {
-		return false
-	}
-	if !unchanged(c.tracking.asked, file) {
-		ctx, cancel := context.WithTimeout(ctx, checkTime)
-		defer cancel()
-		c.tracking.byOthers = exec.CommandContext(ctx, c.options.Program, "check", "--feature", "track_written").Run() == nil
-		if ctx.Err() == nil {
-			c.tracking.asked = file
-		}
-	}
-	return c.tracking.byOthers
+	return c.trackWritten.in(ctx, c.options.Program)
 }
 
 // dropDirect lets CRIU write the memory of processes that have begun direct I/O since it was

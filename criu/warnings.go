@@ -11,6 +11,8 @@ import (
 func (c *CPU) Learn(ctx context.Context) {
 	if _, err := c.version.get(ctx, c.options.Program); err == nil {
 		c.trackedByOthers(ctx)
+		c.lazyPages.in(ctx, c.options.Program)
+		c.usersLazyPages.in(ctx, c.options.Program)
 		_ = c.checkTracking(ctx) // the first checkpoint asks again, and reports an error
 	}
 }
@@ -29,7 +31,7 @@ func (c *CPU) Warnings(ctx context.Context) []string {
 		return nil
 	}
 	defer c.tracking.mu.Unlock()
-	if c.tracking.known == nil || *c.tracking.known || c.tracking.byOthers {
+	if c.tracking.known == nil || *c.tracking.known || c.trackWritten.possible() {
 		return nil
 	}
 	return []string{fmt.Sprintf("%v (Linux 6.7 and a CRIU that scripts/criu.sh has built do, or "+

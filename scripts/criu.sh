@@ -9,16 +9,26 @@ debian 4.2.1-1 sid main 29ec0ee09e296479fe7048c80980e8ef1d0684d0b0204c2b101dfea1
 debian 4.1.1-1 trixie main f80a66cb3726bb2116266d4759ce3bcbfab7abdb6b6d430bf20dd41911717afe
 ubuntu 4.2-1ubuntu2 resolute universe 3ac6196e19a8117571b81b291547788da7d9f46d2bf8721c81f82cdbc8f59740
 "
-# What phos adds to CRIU: pages that were copied while the program ran are not written again.
-# Without it, as with an installed CRIU, all memory is written while the processes stand still.
-criu_patch=$ROOT/scripts/criu-track-written.patch
+# What phos adds to CRIU: pages that were copied while the program ran are not written again, and
+# users' programs can run before their memory is there. Without it, as with an installed CRIU, the
+# processes stand still for all their memory.
+criu_patches=("$ROOT"/scripts/criu-*.patch)
 # A CRIU that was built from other sources is another one.
-CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$({ echo "$criu_sources" && cat "$criu_patch"; } | sha256sum | cut -c 1-12)}
+CRIU_PREFIX=${CRIU_PREFIX:-$CACHE/criu-$({ echo "$criu_sources" && cat "${criu_patches[@]}"; } | sha256sum | cut -c 1-12)}
 
 criu_passes() { [ -n "$1" ] && [ -x "$1" ] && as_root "$1" check >/dev/null 2>&1 && criu_is_new_enough "$1"; }
 
-# criu_suits PROGRAM: it passes, and has phos's patch where the kernel can make use of it.
-criu_suits() { criu_passes "$1" && { ! kernel_tracks || "$1" check --feature track_written >/dev/null 2>&1; }; }
+# criu_suits PROGRAM: it passes, and has phos's patches where the kernel can make use of them.
+criu_suits() { criu_passes "$1" && { ! kernel_tracks || criu_has "$1" track_written uffd_unprivileged; }; }
+
+# criu_has PROGRAM FEATURE...: it has all of these on this kernel.
+criu_has() {
+	local program=$1 feature
+	shift
+	for feature; do
+		"$program" check --feature "$feature" >/dev/null 2>&1 || return 1
+	done
+}
 
 # kernel_tracks: the kernel has asynchronous write protection.
 kernel_tracks() { at_least "$(uname -r)" 6.7; }
@@ -71,11 +81,14 @@ criu_archives() {
 
 build_criu() {
 	cd "$CACHE/criu-source" || return 1
-	if patch --strip=1 --force --dry-run <"$criu_patch"; then
-		patch --strip=1 --force --no-backup-if-mismatch <"$criu_patch"
-	else
-		echo "$criu_patch does not fit this version: it is built without"
-	fi
+	local each
+	for each in "${criu_patches[@]}"; do
+		if patch --strip=1 --force --dry-run <"$each"; then
+			patch --strip=1 --force --no-backup-if-mismatch <"$each"
+		else
+			echo "$each does not fit this version: it is built without"
+		fi
+	done
 	make -j"$(nproc)" NO_GNUTLS=1 WERROR=0 criu || return 1
 	mkdir -p "$CRIU_PREFIX/sbin"
 	install -m 755 criu/criu "$CRIU_PREFIX/sbin/criu"

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/phos-gpu/phos/criu/pager"
 	"github.com/phos-gpu/phos/criu/restorer"
 	"github.com/phos-gpu/phos/criu/watchdog"
 	nvidia "github.com/phos-gpu/phos/daemon/phosd/devices/inventory"
@@ -15,6 +16,7 @@ import (
 var roles = map[string]func(arguments []string) error{
 	watchdog.Role: func([]string) error { return watchdog.Serve() },
 	restorer.Role: restorer.Serve,
+	pager.Role:    func([]string) error { return pager.Serve() },
 	nvidia.Role:   serveInventory,
 	probeRole:     probeGPUs,
 }

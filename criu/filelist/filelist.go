@@ -20,17 +20,16 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
 // name is the list's file name among CRIU's images.
 const name = "files.img"
 
 const (
-	magicBytes = 8
-	// commonMagic begins every image of CRIU; filesMagic follows in this one.
-	commonMagic = 0x54564319
-	filesMagic  = 0x56303138
-	frameBytes  = 4
+	// filesMagic is the second magic number of the list.
+	filesMagic = 0x56303138
 	// maxBytes is an upper bound for the size of a list.
 	maxBytes = 256 << 20
 )
@@ -42,9 +41,6 @@ const (
 	regularSize  = 8
 	regularMode  = 10
 )
-
-// ErrMalformed is returned when a list is not what CRIU writes.
-var ErrMalformed = errors.New("list of open files: malformed")
 
 // ForgetSizes makes CRIU open the files at paths whatever their size and mode is. images is the
 // directory of the images.
@@ -78,11 +74,11 @@ func rewrite(file *os.File, paths map[string]bool) error {
 
 // forgetSizes copies a list without the sizes of the files at paths.
 func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
-	if len(list) < magicBytes || binary.LittleEndian.Uint32(list[magicBytes/2:]) != filesMagic {
-		return nil, fmt.Errorf("%w: wrong magic number", ErrMalformed)
+	if len(list) < imagefile.MagicBytes || binary.LittleEndian.Uint32(list[imagefile.MagicBytes/2:]) != filesMagic {
+		return nil, fmt.Errorf("%w: wrong magic number", imagefile.ErrMalformed)
 	}
-	fresh := append([]byte(nil), list[:magicBytes]...)
-	err := records(list, func(record []byte) error {
+	fresh := append([]byte(nil), list[:imagefile.MagicBytes]...)
+	err := imagefile.Records(list, func(record []byte) error {
 		entry, err := edit(record, func(number protowire.Number, value []byte) ([]byte, error) {
 			if number != entryRegular {
 				return value, nil
@@ -104,10 +100,10 @@ func forgetSizes(list []byte, paths map[string]bool) ([]byte, error) {
 func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 	ours := false
 	var fresh []byte
-	err := fields(regular, func(f field) error {
-		ours = ours || f.number == regularName && paths[string(f.bytes)]
-		if f.number != regularSize && f.number != regularMode {
-			fresh = append(fresh, f.raw...)
+	err := imagefile.Fields(regular, func(f imagefile.Field) error {
+		ours = ours || f.Number == regularName && paths[string(f.Bytes)]
+		if f.Number != regularSize && f.Number != regularMode {
+			fresh = append(fresh, f.Raw...)
 		}
 		return nil
 	})
@@ -120,13 +116,13 @@ func withoutSize(regular []byte, paths map[string]bool) ([]byte, error) {
 // edit copies a message and applies change to its fields of type bytes.
 func edit(message []byte, change func(protowire.Number, []byte) ([]byte, error)) ([]byte, error) {
 	var fresh []byte
-	err := fields(message, func(f field) error {
-		if f.kind != protowire.BytesType {
-			fresh = append(fresh, f.raw...)
+	err := imagefile.Fields(message, func(f imagefile.Field) error {
+		if f.Kind != protowire.BytesType {
+			fresh = append(fresh, f.Raw...)
 			return nil
 		}
-		changed, err := change(f.number, f.bytes)
-		fresh = protowire.AppendBytes(protowire.AppendTag(fresh, f.number, f.kind), changed)
+		changed, err := change(f.Number, f.Bytes)
+		fresh = protowire.AppendBytes(protowire.AppendTag(fresh, f.Number, f.Kind), changed)
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
 // regular returns a record of a regular file as CRIU writes it.
@@ -38,7 +40,7 @@ func entryOf(file []byte) []byte {
 }
 
 func list(entries ...[]byte) []byte {
-	text := binary.LittleEndian.AppendUint32(nil, commonMagic)
+	text := binary.LittleEndian.AppendUint32(nil, imagefile.CommonMagic)
 	text = binary.LittleEndian.AppendUint32(text, filesMagic)
 	for _, entry := range entries {
 		text = append(binary.LittleEndian.AppendUint32(text, uint32(len(entry))), entry...)
@@ -76,10 +78,10 @@ func TestForgetSizes(t *testing.T) {
 func TestMalformed(t *testing.T) {
 	whole := list(regular("/a", 5))
 	for cut := range len(whole) {
-		if cut == magicBytes {
+		if cut == imagefile.MagicBytes {
 			continue // an empty list
 		}
-		if _, err := forgetSizes(whole[:cut], map[string]bool{"/a": true}); !errors.Is(err, ErrMalformed) {
+		if _, err := forgetSizes(whole[:cut], map[string]bool{"/a": true}); !errors.Is(err, imagefile.ErrMalformed) {
 			t.Errorf("truncated at %d: %v", cut, err)
 		}
 	}

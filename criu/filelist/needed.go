@@ -4,6 +4,8 @@ import (
 	"encoding/binary"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
 // Names of CRIU's images that ReadNeeded reads.
@@ -38,10 +40,10 @@ type Needed struct {
 func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 	elsewhere := make(map[uint64]bool)
 	if len(replaced) > 0 {
-		if err := records(replaced, func(entry []byte) error {
-			return fields(entry, func(f field) error {
-				if f.number == replacedFile && f.kind == protowire.VarintType {
-					elsewhere[f.value] = true
+		if err := imagefile.Records(replaced, func(entry []byte) error {
+			return imagefile.Fields(entry, func(f imagefile.Field) error {
+				if f.Number == replacedFile && f.Kind == protowire.VarintType {
+					elsewhere[f.Value] = true
 				}
 				return nil
 			})
@@ -50,11 +52,11 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 		}
 	}
 	var found []Needed
-	err := records(list, func(entry []byte) error {
+	err := imagefile.Records(list, func(entry []byte) error {
 		var regular []byte
-		if err := fields(entry, func(f field) error {
-			if f.number == entryRegular {
-				regular = f.bytes
+		if err := imagefile.Fields(entry, func(f imagefile.Field) error {
+			if f.Number == entryRegular {
+				regular = f.Bytes
 			}
 			return nil
 		}); err != nil {
@@ -62,14 +64,14 @@ func ReadNeeded(list, replaced []byte) ([]Needed, error) {
 		}
 		var id uint64
 		var file Needed
-		err := fields(regular, func(f field) error {
+		err := imagefile.Fields(regular, func(f imagefile.Field) error {
 			switch {
-			case f.number == regularID:
-				id = f.value
-			case f.number == regularName:
-				file.Path = string(f.bytes)
-			case f.number == regularBuildID && len(file.BuildID) < maxBuildIDBytes:
-				file.BuildID = binary.LittleEndian.AppendUint32(file.BuildID, uint32(f.value))
+			case f.Number == regularID:
+				id = f.Value
+			case f.Number == regularName:
+				file.Path = string(f.Bytes)
+			case f.Number == regularBuildID && len(file.BuildID) < maxBuildIDBytes:
+				file.BuildID = binary.LittleEndian.AppendUint32(file.BuildID, uint32(f.Value))
 			}
 			return nil
 		})

@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
 // program returns a record of a file with a build ID, as CRIU writes it.
@@ -40,7 +42,7 @@ func TestReadNeeded(t *testing.T) {
 		t.Errorf("without replaced files: %+v, %v", found, err)
 	}
 	for cut := range len(all) {
-		if _, err := ReadNeeded(all[:cut], nil); err != nil && !errors.Is(err, ErrMalformed) {
+		if _, err := ReadNeeded(all[:cut], nil); err != nil && !errors.Is(err, imagefile.ErrMalformed) {
 			t.Errorf("truncated at %d: %v", cut, err)
 		}
 	}
@@ -51,7 +53,7 @@ func FuzzReadNeeded(f *testing.F) {
 	f.Add(list(regular("/a", 5)), []byte{})
 	f.Fuzz(func(t *testing.T, text, replaced []byte) {
 		found, err := ReadNeeded(text, replaced)
-		if err != nil && !errors.Is(err, ErrMalformed) {
+		if err != nil && !errors.Is(err, imagefile.ErrMalformed) {
 			t.Error(err)
 		}
 		for _, file := range found {

@@ -9,6 +9,8 @@ import (
 
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/encoding/protowire"
+
+	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
 // Numbers of fields in the record of a process.
@@ -51,11 +53,11 @@ func rewriteCore(file *os.File) error {
 
 // forgetParent copies the record of a process without its death signal.
 func forgetParent(core []byte) ([]byte, error) {
-	if len(core) < magicBytes {
-		return nil, fmt.Errorf("%w: truncated", ErrMalformed)
+	if len(core) < imagefile.MagicBytes {
+		return nil, fmt.Errorf("%w: truncated", imagefile.ErrMalformed)
 	}
-	fresh := append([]byte(nil), core[:magicBytes]...)
-	err := records(core, func(record []byte) error {
+	fresh := append([]byte(nil), core[:imagefile.MagicBytes]...)
+	err := imagefile.Records(core, func(record []byte) error {
 		entry, err := edit(record, func(number protowire.Number, value []byte) ([]byte, error) {
 			if number != coreThread {
 				return value, nil
@@ -71,9 +73,9 @@ func forgetParent(core []byte) ([]byte, error) {
 
 // without copies a message without one of its fields.
 func without(message []byte, number protowire.Number) (fresh []byte, err error) {
-	err = fields(message, func(f field) error {
-		if f.number != number {
-			fresh = append(fresh, f.raw...)
+	err = imagefile.Fields(message, func(f imagefile.Field) error {
+		if f.Number != number {
+			fresh = append(fresh, f.Raw...)
 		}
 		return nil
 	})

@@ -9,6 +9,8 @@ import (
 
 	core "github.com/checkpoint-restore/go-criu/v7/crit/images/criu-core"
 	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
 // coreImage returns the image of a process, by CRIU's own description of it.
@@ -22,7 +24,7 @@ func coreImage(t *testing.T, signal *uint32) []byte {
 	if err != nil {
 		t.Fatal(err)
 	}
-	image := binary.LittleEndian.AppendUint32(nil, commonMagic)
+	image := binary.LittleEndian.AppendUint32(nil, imagefile.CommonMagic)
 	image = binary.LittleEndian.AppendUint32(image, 0x55053847)
 	image = binary.LittleEndian.AppendUint32(image, uint32(len(text)))
 	return append(image, text...)
@@ -52,10 +54,10 @@ func TestForgetParent(t *testing.T) {
 		t.Errorf("of no such process: %v", err)
 	}
 	for cut := range want {
-		if cut == magicBytes { // an image without records
+		if cut == imagefile.MagicBytes { // an image without records
 			continue
 		}
-		if _, err := forgetParent(want[:cut]); !errors.Is(err, ErrMalformed) {
+		if _, err := forgetParent(want[:cut]); !errors.Is(err, imagefile.ErrMalformed) {
 			t.Errorf("%d bytes of it: %v", cut, err)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/criu/imagefile"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/writetrack"
 )
@@ -74,7 +75,7 @@ func (c *Copied) Release() (err error) {
 // Discard removes the copy of a process, whose memory CRIU then writes itself.
 func Discard(from *os.File, inner int) error {
 	var failed error
-	for _, name := range []string{pagemapName(inner), pagesName(inner)} {
+	for _, name := range []string{imagefile.PagemapName(inner), imagefile.PagesName(uint64(inner))} {
 		if err := unix.Unlinkat(int(from.Fd()), name, 0); err != nil && !errors.Is(err, unix.ENOENT) {
 			failed = errors.Join(failed, &os.PathError{Op: "remove", Path: name, Err: err})
 		}
@@ -185,10 +186,19 @@ func (c *copying) writePagemap(into *os.File, owner unix.Stat_t) error {
 	if err := c.pages.Truncate(int64(c.slots.bytes)); err != nil {
 		return err
 	}
-	file, err := create(into, pagemapName(c.Inner), owner)
+	file, err := create(into, imagefile.PagemapName(c.Inner), owner)
 	if err != nil {
 		return err
 	}
-	_, err = file.Write(encodePagemap(c.Inner, c.slots.runs, uint64(pageBytes)))
+	_, err = file.Write(imagefile.EncodePagemap(c.list()))
 	return errors.Join(err, file.Close())
+}
+
+// list returns the pages that have places.
+func (c *copying) list() imagefile.Pagemap {
+	list := imagefile.Pagemap{ID: uint64(c.Inner)}
+	for _, each := range c.slots.runs {
+		list.Pages = append(list.Pages, imagefile.Pages{Start: each.start, End: each.end})
+	}
+	return list
 }

@@ -5,6 +5,7 @@ import (
 	"os/exec"
 	"testing"
 
+	"github.com/phos-gpu/phos/criu/imagefile"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -54,7 +55,7 @@ func TestGone(t *testing.T) {
 	if now := openFiles(t); now != before {
 		t.Errorf("%d descriptors are open, %d before", now, before)
 	}
-	for _, name := range []string{pagemapName(1), pagesName(1)} {
+	for _, name := range []string{imagefile.PagemapName(1), imagefile.PagesName(1)} {
 		if _, err := os.Stat(dir.Name() + "/" + name); err == nil {
 			t.Errorf("%s is there", name)
 		}

@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/criu/imagefile"
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/writetrack"
@@ -61,7 +62,7 @@ func (c *copying) open(into *os.File, owner unix.Stat_t) (err error) {
 	if c.Gone() { // or these are another process's
 		return fmt.Errorf("pid %d: %w", c.PID, proc.ErrGone)
 	}
-	if c.pages, err = create(into, pagesName(c.Inner), owner); err != nil {
+	if c.pages, err = create(into, imagefile.PagesName(uint64(c.Inner)), owner); err != nil {
 		return err
 	}
 	c.tracker = writetrack.NewTracker(c.Userfaultfd, c.pagemap)

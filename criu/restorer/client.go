@@ -9,6 +9,7 @@ import (
 	"os/exec"
 	"strconv"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -30,6 +31,8 @@ type Client struct {
 	socket  string
 	id      proc.Identity
 	outside map[int]int
+	// loading is set while memory of the tree may still be coming.
+	loading atomic.Bool
 	// conn, command and wait are nil for a restorer that another phosd has started. wait waits for the
 	// end of command.
 	conn    *fdpass.Conn
@@ -57,6 +60,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	if err != nil {
 		return nil, errors.Join(c.explain(err), c.abandon())
 	}
+	c.loading.Store(order.Pager >= 0 && !order.Eager)
 	return c, nil
 }
 
@@ -193,6 +197,7 @@ func Adopt(socket string) (*Client, error) {
 	}
 	reply, err := c.ask(context.Background(), request{Describe: true})
 	c.outside = reply.Outside
+	c.loading.Store(reply.Loading)
 	return c, err
 }
 
@@ -209,6 +214,25 @@ func dial(socket string) (*fdpass.Conn, error) {
 // Outside maps pids in the image to those in the pid namespace of the phosd that dumped them, where
 // they differ.
 func (c *Client) Outside() map[int]int { return c.outside }
+
+// Loading reports whether memory of the tree may still be coming.
+func (c *Client) Loading() bool { return c.loading.Load() }
+
+// Loaded waits until all memory of the tree is there. One that was killed for a page that cannot be
+// brought back is an error.
+func (c *Client) Loaded(ctx context.Context) error {
+	if !c.Loading() {
+		return nil
+	}
+	_, err := c.ask(ctx, request{Loaded: true})
+	if errors.Is(err, proc.ErrGone) { // the tree has ended
+		err = nil
+	}
+	if err == nil {
+		c.loading.Store(false)
+	}
+	return err
+}
 
 // Kill ends the tree.
 func (c *Client) Kill() error {
@@ -238,7 +262,7 @@ func (c *Client) ask(ctx context.Context, what request) (answer, error) {
 		return answer{}, fmt.Errorf("restorer: %w", err)
 	}
 	defer conn.Close()
-	if !what.Wait {
+	if !what.Wait && !what.Loaded {
 		// All other requests are answered at once.
 		if err := conn.Deadline(time.Now().Add(replyTimeout)); err != nil {
 			return answer{}, fmt.Errorf("restorer: %w", err)

@@ -104,9 +104,11 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 func (s *server) answer(received request) answer {
 	switch {
 	case received.Describe:
-		return answer{Outside: s.order.Outside}
+		return answer{Outside: s.order.Outside, Loading: s.loading()}
+	case received.Loaded:
+		return s.waitLoaded()
 	case received.Wait:
-		return answer{Ended: true, Status: int(s.status.get())}
+		return answer{Ended: true, Status: int(s.status.get()), Lost: s.whyLost()}
 	case received.Kill:
 		return newAnswer(s.killAll())
 	case received.Signal > 0:

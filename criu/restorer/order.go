@@ -65,6 +65,10 @@ type Order struct {
 	// SocketDirs are directories in which unix sockets are bound again. A temporary one may have been
 	// removed with its program.
 	SocketDirs []string `json:"rooms,omitempty"`
+	// Pager is the link to the pager that gives the tree its memory. With Eager the restore is
+	// complete when all of it is there.
+	Pager int  `json:"pager"`
+	Eager bool `json:"eager,omitempty"`
 	// Socket is the listening socket by which later phosds find the restorer.
 	Socket int `json:"socket"`
 	// Drain are ends without a reader. Their output is copied to the file Log, if there is one;
@@ -107,8 +111,10 @@ type request struct {
 	Signal int  `json:"signal,omitempty"`
 	// Wait is answered when the root has ended.
 	Wait bool `json:"wait,omitempty"`
-	// Describe is answered with Outside.
+	// Describe is answered with Outside and Loading.
 	Describe bool `json:"describe,omitempty"`
+	// Loaded is answered when all memory is there.
+	Loaded bool `json:"loaded,omitempty"`
 }
 
 // answer is the restorer's reply.
@@ -116,6 +122,10 @@ type answer struct {
 	fdpass.Outcome
 	// Outside is as in the Order.
 	Outside map[int]int `json:"outside,omitempty"`
+	// Loading is set while memory is still coming.
+	Loading bool `json:"loading,omitempty"`
+	// Lost says why the restorer has killed the tree.
+	Lost string `json:"lost,omitempty"`
 	// Ended is set if Status is the root's exit status, as of waitpid.
 	Ended  bool `json:"ended,omitempty"`
 	Status int  `json:"status,omitempty"`

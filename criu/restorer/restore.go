@@ -43,6 +43,9 @@ func (s *server) restore(ctx context.Context) error {
 		return errors.Join(err, second.Remove())
 	}
 	defer group.Close()
+	if err := s.startRelay(); err != nil {
+		return errors.Join(err, second.Remove())
+	}
 	options, inherited := s.options()
 	_, err = runner.Run(ctx, runner.Request{
 		Program: s.order.Program, User: s.order.User, Type: rpc.CriuReqType_RESTORE, Options: options,
@@ -56,8 +59,14 @@ func (s *server) restore(ctx context.Context) error {
 		},
 	})
 	err = errors.Join(err, second.Remove())
+	if lost := s.whyLost(); err != nil && lost != "" {
+		err = fmt.Errorf("%s: %w", lost, err)
+	}
 	if err == nil && s.group == nil {
 		err = errors.New("CRIU did not report that the processes are restored")
+	}
+	if err == nil && s.order.Eager && s.relay != nil {
+		err = s.relay.Wait(ctx)
 	}
 	if err == nil {
 		err = s.start.Thaw() // CRIU has ended, and the tree has left it: the cgroup is removed
@@ -92,8 +101,8 @@ func (s *server) check() error {
 			return fmt.Errorf("%w: no file %d", ErrOrder, written.Content)
 		}
 	}
-	if s.order.Terminal >= len(s.files) || s.order.Log >= len(s.files) {
-		return fmt.Errorf("%w: no terminal or log", ErrOrder)
+	if max(s.order.Terminal, s.order.Log, s.order.Pager) >= len(s.files) {
+		return fmt.Errorf("%w: no terminal, log or pager", ErrOrder)
 	}
 	return nil
 }
@@ -255,6 +264,7 @@ func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 		TcpEstablished:    proto.Bool(s.order.Connected),
 		ExtUnixSk:         proto.Bool(s.order.Datagrams),
 		NetworkLock:       rpc.CriuNetworkLockMethod_SKIP.Enum(),
+		LazyPages:         proto.Bool(s.relay != nil),
 	}
 	var files []*os.File
 	for _, inherited := range s.order.Inherit {
@@ -268,6 +278,9 @@ func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 
 // abort kills everything that exists of the tree, and reaps it.
 func (s *server) abort() error {
+	if s.relay != nil {
+		defer s.relay.Close()
+	}
 	for _, group := range []*freezer.Group{s.start, s.group} {
 		if group == nil {
 			continue

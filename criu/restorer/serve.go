@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"sync/atomic"
 	"time"
 
+	"github.com/phos-gpu/phos/criu/pager"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
@@ -26,6 +28,9 @@ type server struct {
 	// root is the tree's root in the restorer's pid namespace, once it exists.
 	root   proc.Identity
 	status *exitStatus
+	// relay is nil for a tree whose memory CRIU has restored; lost is why a tree was killed.
+	relay *pager.Relay
+	lost  atomic.Pointer[string]
 	// output gets what the tree writes to ends without a reader.
 	output *output
 }

@@ -26,16 +26,24 @@ type Conn struct{ socket *net.UnixConn }
 
 // Pair returns both ends of a connection: near for this process, far for a child.
 func Pair() (near *Conn, far *os.File, err error) {
-	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	one, far, err := Link()
 	if err != nil {
-		return nil, nil, fmt.Errorf("socketpair: %w", err)
+		return nil, nil, err
 	}
-	far = os.NewFile(uintptr(pair[1]), "fdpass")
-	near, err = NewConn(os.NewFile(uintptr(pair[0]), "fdpass"))
+	near, err = NewConn(one)
 	if err != nil {
 		return nil, nil, errors.Join(err, far.Close())
 	}
 	return near, far, nil
+}
+
+// Link returns both ends of a connection between two other processes.
+func Link() (one, other *os.File, err error) {
+	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		return nil, nil, fmt.Errorf("socketpair: %w", err)
+	}
+	return os.NewFile(uintptr(pair[0]), "fdpass"), os.NewFile(uintptr(pair[1]), "fdpass"), nil
 }
 
 // Inherited returns the end that a child has inherited as a descriptor.

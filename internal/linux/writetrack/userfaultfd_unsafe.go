@@ -7,6 +7,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/ioctl"
 )
 
 // The kernel's interface: linux/userfaultfd.h, and PAGEMAP_SCAN of linux/fs.h.
@@ -66,48 +68,30 @@ func New() (*os.File, error) {
 	return os.NewFile(fd, "userfaultfd"), nil
 }
 
-// ioctl calls a function of a file. Files need no descriptor that blocks.
-func ioctl(file *os.File, request uintptr, argument unsafe.Pointer) (result uintptr, err error) {
-	raw, err := file.SyscallConn()
-	if err != nil {
-		return 0, err
-	}
-	controlled := raw.Control(func(fd uintptr) {
-		var errno unix.Errno
-		if result, _, errno = unix.Syscall(unix.SYS_IOCTL, fd, request, uintptr(argument)); errno != 0 {
-			err = errno
-		}
-	})
-	if controlled != nil {
-		return 0, controlled
-	}
-	return result, err
-}
-
 // enable chooses the features of a userfaultfd, once.
 func enable(uffd *os.File) error {
 	request := apiRequest{api: apiVersion, features: wpAsync | wpUnpopulated}
-	_, err := ioctl(uffd, ioctlAPI, unsafe.Pointer(&request))
+	_, err := ioctl.Call(uffd, ioctlAPI, unsafe.Pointer(&request))
 	return err
 }
 
 // register lets pages of a range be protected.
 func register(uffd *os.File, where span) error {
 	request := registration{span: where, mode: registerModeWP}
-	_, err := ioctl(uffd, ioctlRegister, unsafe.Pointer(&request))
+	_, err := ioctl.Call(uffd, ioctlRegister, unsafe.Pointer(&request))
 	return err
 }
 
 // unregister ends that, and pages that are protected are so no longer.
 func unregister(uffd *os.File, where span) error {
-	_, err := ioctl(uffd, ioctlUnregister, unsafe.Pointer(&where))
+	_, err := ioctl.Call(uffd, ioctlUnregister, unsafe.Pointer(&where))
 	return err
 }
 
 // unprotect lets pages count as written.
 func unprotect(uffd *os.File, where span) error {
 	request := protection{span: where}
-	_, err := ioctl(uffd, ioctlProtect, unsafe.Pointer(&request))
+	_, err := ioctl.Call(uffd, ioctlProtect, unsafe.Pointer(&request))
 	return err
 }
 
@@ -122,7 +106,7 @@ func protectWritten(pagemap *os.File, start, end uint64, found []pages) (count i
 		reported: pageWritten,
 	}
 	request.size = uint64(unsafe.Sizeof(request))
-	result, err := ioctl(pagemap, ioctlScan, unsafe.Pointer(&request))
+	result, err := ioctl.Call(pagemap, ioctlScan, unsafe.Pointer(&request))
 	runtime.KeepAlive(found)
 	return int(result), request.walkEnd, err
 }

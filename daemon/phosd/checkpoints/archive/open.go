@@ -123,6 +123,7 @@ func (a *Archive) Open(directory *os.File, generation uint64, access Access) (_ 
 	if err = i.open.Grow(uint64(len(i.Packs))); err != nil {
 		return nil, err
 	}
+	i.Name = i.dir.ManifestPath(generation)
 	i.Reader, err = contents.NewReader(i.Packs)
 	return i, err
 }

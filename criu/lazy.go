@@ -1,0 +1,80 @@
+package criu
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/pager"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// CanLoad reports whether CRIU and the kernel can restore memory while processes of a user run.
+// CRIU without phos's patch can do it only for root.
+func (c *CPU) CanLoad(ctx context.Context, uid uint32) bool {
+	if uid == 0 {
+		return c.lazyPages.in(ctx, c.options.Program)
+	}
+	return c.usersLazyPages.in(ctx, c.options.Program)
+}
+
+// Composes reports whether a pager writes a file of CRIU's.
+func (c *CPU) Composes(name string) bool { return pager.Composes(name) }
+
+// Load starts the pager of a tree.
+func (c *CPU) Load(ctx context.Context, order ckpt.LoadOptions) (ckpt.Memory, error) {
+	started, err := pager.Start(ctx, c.options.Roles, pager.Order{
+		Image: order.Image, Tree: order.Tree, Root: order.Root,
+	}, order.Images, order.Packs)
+	if err != nil {
+		return nil, err
+	}
+	return memory{started}, nil
+}
+
+// memory implements ckpt.Memory.
+type memory struct{ *pager.Pager }
+
+func (m memory) Bytes() uint64 { return m.LazyBytes }
+
+// addPager lets the restorer keep what a pager needs.
+func (p *plan) addPager(order ckpt.RestoreOptions) {
+	p.Pager = none
+	if m, ok := order.Memory.(memory); ok {
+		p.Pager, p.Eager = p.addOwn(m.TakeLink()), order.Eager
+	}
+}
+
+// Loaded waits until all memory of the tree is there.
+func (r *restored) Loaded(ctx context.Context) error { return r.client.Loaded(ctx) }
+
+// Settle waits for the memory of the restored tree of a process.
+func (c *CPU) Settle(ctx context.Context, process proc.Identity) error {
+	for _, tree := range c.sharing.loading() {
+		inner, err := tree.client.Processes()
+		if err != nil && !errors.Is(err, proc.ErrGone) {
+			return err
+		}
+		if !slices.Contains(slices.Collect(maps.Values(inner)), process) {
+			continue
+		}
+		if err := tree.client.Loaded(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// loading returns the trees whose memory may still be coming.
+func (s *sharing) loading() (found []*restored) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tree := range s.trees {
+		if tree.client.Loading() {
+			found = append(found, tree)
+		}
+	}
+	return found
+}

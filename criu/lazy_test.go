@@ -1,0 +1,514 @@
+package criu
+
+import (
+	"errors"
+	"maps"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/checkpoint-restore/go-criu/v7/crit"
+	"github.com/checkpoint-restore/go-criu/v7/crit/images/mm"
+	"github.com/checkpoint-restore/go-criu/v7/crit/images/pagemap"
+	"github.com/checkpoint-restore/go-criu/v7/crit/images/pstree"
+	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/proto"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/criu/imagefile"
+	"github.com/phos-gpu/phos/criu/pager"
+	"github.com/phos-gpu/phos/tests/harness"
+)
+
+// packed is a dump in an image.
+type packed struct {
+	*saved
+	hash string
+	list image.Tree
+	pack *os.File
+}
+
+// pack puts a dump into an image.
+func (r *saved) pack(t *testing.T) *packed {
+	t.Helper()
+	directory, err := os.Open(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer directory.Close()
+	dir, err := store.Init(directory)
+	if err != nil {
+		t.Fatal(err)
+	}
+	transaction, err := dir.Begin(within(t))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack, err := transaction.NewPack()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = pack.Close() })
+	writer := contents.NewWriter(pack, nil, contents.WriterOptions{})
+	var tree image.Tree
+	prefix := strconv.Itoa(r.tree.Processes[0].PID) + "/"
+	for _, where := range []string{"", ckpt.ParentImages + "/"} {
+		names, _ := os.ReadDir(filepath.Join(r.images.Name(), where))
+		for _, each := range names {
+			if !each.Type().IsRegular() || strings.HasSuffix(each.Name(), ".log") {
+				continue
+			}
+			file, err := os.Open(filepath.Join(r.images.Name(), where, each.Name()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			entry, err := writer.PutFile(within(t), prefix+where+each.Name(), file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			tree.Entries = append(tree.Entries, entry)
+			_ = file.Close()
+		}
+	}
+	hash, err := writer.PutTree(within(t), &tree)
+	if err == nil {
+		err = writer.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &packed{r, hash.String(), tree, pack}
+}
+
+// load unpacks what the pager does not, starts it, and returns options that restore everything.
+func (p *packed) load(t *testing.T, cpu *CPU) ckpt.RestoreOptions {
+	t.Helper()
+	root := p.tree.Processes[0]
+	if !cpu.CanLoad(within(t), root.UID) {
+		harness.Need(t, "criu", errors.New("this CRIU has no lazy pages"))
+	}
+	order := p.order(t)
+	order.Images = images(t, int(root.UID))
+	names, err := os.ReadDir(p.images.Name())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, each := range names {
+		if !each.Type().IsRegular() || cpu.Composes(each.Name()) {
+			continue
+		}
+		content, err := os.ReadFile(filepath.Join(p.images.Name(), each.Name()))
+		if err != nil {
+			t.Fatal(err)
+		}
+		to := filepath.Join(order.Images.Name(), each.Name())
+		if err := os.WriteFile(to, content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chown(to, int(root.UID), int(root.GID)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	order.Memory, err = cpu.Load(within(t), ckpt.LoadOptions{
+		Image: "IMAGE", Tree: p.hash, Root: root.PID, Images: order.Images, Packs: []*os.File{p.pack},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = order.Memory.Close() })
+	return order
+}
+
+// TestLazyPrograms: all programs come back when their memory comes later.
+func TestLazyPrograms(t *testing.T) {
+	cpu := newCPU(t)
+	for name, text := range programs {
+		t.Run(name, func(t *testing.T) {
+			s := begin(t, python(t, directory(t, 0), text))
+			s.says("at one")
+			saved := s.save(cpu, true).pack(t)
+			back := saved.restore(t, cpu, saved.load(t, cpu))
+			s.allow("one")
+			ends(t, back, 7)
+			s.says("done")
+		})
+	}
+}
+
+// TestLazyTracked: pages come from the images of the precopy, too, lazily and eagerly.
+func TestLazyTracked(t *testing.T) {
+	cpu := newCPU(t)
+	for _, eager := range []bool{false, true} {
+		t.Run("eager "+strconv.FormatBool(eager), func(t *testing.T) {
+			s := beginTracked(t, cpu, ordinary, hoard)
+			s.says("at one")
+			dir := images(t, ordinary)
+			s.precopy(cpu, dir)
+			s.allow("one")
+			s.says("at two")
+			saved := s.saveInto(cpu, dir, true).pack(t)
+			order := saved.load(t, cpu)
+			if lazy := order.Memory.Bytes(); lazy < 96<<20 {
+				t.Errorf("%d bytes come later", lazy)
+			}
+			order.Eager = eager
+			back := saved.restore(t, cpu, order)
+			if eager && back.(*restored).client.Loading() {
+				t.Error("memory is still coming")
+			}
+			s.allow("two")
+			ends(t, back, 7)
+			s.says("done True")
+		})
+	}
+}
+
+// storm is a program that does to its memory whatever a program can, from the first instant after
+// its restore, and knows what each page must hold.
+const storm = `
+import ctypes, random, signal
+libc = ctypes.CDLL(None, use_errno=True)
+libc.mmap.restype = libc.mremap.restype = ctypes.c_void_p
+libc.mmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t] + [ctypes.c_int] * 3 + [ctypes.c_long]
+libc.mremap.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_size_t, ctypes.c_int, ctypes.c_void_p]
+libc.madvise.argtypes = [ctypes.c_void_p, ctypes.c_size_t, ctypes.c_int]
+libc.munmap.argtypes = [ctypes.c_void_p, ctypes.c_size_t]
+page, count, zeros = 4096, 24000, bytes(4096)
+READ_WRITE, PRIVATE_ANON, FIXED, DONTNEED, FREE = 3, 0x22, 0x10, 4, 8
+base = libc.mmap(None, count * page, READ_WRITE, PRIVATE_ANON, -1, 0)
+where = [base + i * page for i in range(count)]
+def made(i, version=0): return ((i * 2654435761 + version * 40503 + 1) & (2**64 - 1)).to_bytes(8, 'little') * 512
+content = [made(i) if i % 7 else zeros for i in range(count)]  # each seventh is never touched
+for i in range(count):
+    if content[i] is not zeros: ctypes.memmove(where[i], content[i], page)
+chance = random.Random(int(os.environ.get('SEED', '1')))
+def right(i): return where[i] is None or ctypes.string_at(where[i], page) == content[i]
+def run(longest):
+    'a run of pages that are behind each other'
+    first = chance.randrange(count)
+    last = first
+    while last + 1 < count and last - first < longest and where[first] and where[last + 1] == where[last] + page: last += 1
+    return (first, last + 1) if where[first] else (first, first)
+children = []
+def reap(pid):
+    _, status = os.waitpid(pid, 0)
+    assert status == 0, ('child', status)
+def fork():
+    picked = [chance.randrange(count) for _ in range(300)]
+    pid = os.fork()
+    if pid: return children.append(pid)
+    try:
+        good = all(right(i) for i in picked)
+        for i in picked[:50]:
+            if where[i]: ctypes.memset(where[i], 1, page)
+        grandchild = os.fork()
+        if not grandchild: os._exit(0 if all(right(i) for i in picked[50:] if i not in picked[:50]) else 1)
+        good = good and os.waitpid(grandchild, 0)[1] == 0
+        if good and picked[0] % 2: os.execv('/bin/true', ['true'])
+        os._exit(0 if good else 1)
+    except BaseException: os._exit(2)
+def write():
+    i = chance.randrange(count)
+    if where[i]:
+        content[i] = made(i, chance.randrange(1, 99)); ctypes.memmove(where[i], content[i], page)
+def read():
+    r, w = os.pipe()
+    i = chance.randrange(count)
+    if where[i]:
+        libc.write(w, ctypes.c_void_p(where[i]), page); assert os.read(r, page) == content[i], ('write(2)', i)
+    os.close(r); os.close(w)
+def drop():
+    first, end = run(700)
+    if first < end: assert libc.madvise(where[first], (end - first) * page, DONTNEED) == 0
+    for i in range(first, end): content[i] = zeros
+def move():
+    first, end = run(700)
+    if first == end: return
+    bytes = (end - first) * page
+    fresh = libc.mmap(None, bytes, 0, PRIVATE_ANON, -1, 0)
+    if libc.mremap(where[first], bytes, bytes, 3, fresh) != fresh:
+        return  # these are several mappings: only some kernels move them at once
+    for i in range(first, end): where[i] = fresh + (i - first) * page
+def unmap():
+    first, end = run(50)
+    if first == end: return
+    at = where[first]
+    assert libc.munmap(at, (end - first) * page) == 0
+    if chance.random() < 0.7:
+        assert libc.mmap(at, (end - first) * page, READ_WRITE, PRIVATE_ANON | FIXED, -1, 0) == at
+        for i in range(first, end): content[i] = zeros
+    else:
+        for i in range(first, end): where[i] = None
+step('one')
+for n in range(int(os.environ.get('ACTS', '400'))):
+    act = chance.choices((fork, write, read, drop, move, unmap, lambda: None), (1, 30, 20, 4, 4, 4, 30))[0]
+    act()
+    i = chance.randrange(count)
+    assert right(i), ('page', i, 'after', act.__name__, n)
+    if len(children) > 4: reap(children.pop(0))
+for pid in children: reap(pid)
+if os.path.exists('again'): step('two')
+assert all(right(i) for i in range(count)), [i for i in range(count) if not right(i)][:20]
+say('done'); sys.exit(7)
+`
+
+// TestLazyStorm: while memory comes, a program forks, execs, and moves, drops, unmaps and writes
+// it.
+func TestLazyStorm(t *testing.T) {
+	cpu := newCPU(t)
+	for seed := range 6 {
+		t.Run(strconv.Itoa(seed), func(t *testing.T) {
+			uid := []int{0, ordinary}[seed/3]
+			saved, s := stormAt(t, cpu, uid, seed)
+			back := saved.restore(t, cpu, saved.load(t, cpu))
+			ends(t, back, 7)
+			s.says("done")
+		})
+	}
+}
+
+// stormAt returns a storm that is saved just before it begins, and will not wait.
+func stormAt(t *testing.T, cpu *CPU, uid, seed int) (*packed, *subject) {
+	t.Helper()
+	command := python(t, directory(t, uid), storm)
+	command.Env = append(command.Env, "SEED="+strconv.Itoa(seed))
+	if uid != 0 {
+		command = asUser(command)
+	}
+	s := begin(t, command)
+	s.says("at one")
+	saved := s.save(cpu, true).pack(t)
+	s.allow("one")
+	return saved, s
+}
+
+// TestLazyBeside: an image is restored a second time while the first still loads.
+func TestLazyBeside(t *testing.T) {
+	cpu := newCPU(t)
+	saved, s := stormAt(t, cpu, 0, 11)
+	first := saved.restore(t, cpu, saved.load(t, cpu))
+	order := saved.load(t, cpu)
+	order.NewPids = true
+	second := saved.restore(t, cpu, order)
+	ends(t, first, 7)
+	ends(t, second, 7)
+	s.says("done")
+}
+
+// TestLazySavedAgain: what is saved while memory still comes waits for it, and has everything.
+func TestLazySavedAgain(t *testing.T) {
+	cpu := newCPU(t)
+	command := python(t, directory(t, 0), hoard)
+	s := begin(t, command)
+	s.says("at one")
+	saved := s.save(cpu, false)
+	endTree(s.root)
+	eventually(t, "the program has ended", func() bool { return s.root.Check() != nil })
+	back := saved.pack(t).restore(t, cpu, saved.pack(t).load(t, cpu))
+	for range 3 {
+		s.root = back.Processes()[saved.tree.Processes[0].PID]
+		if err := cpu.Settle(within(t), s.root); err != nil {
+			t.Fatal(err)
+		}
+		next := s.save(cpu, true).pack(t)
+		back = next.restore(t, cpu, next.load(t, cpu))
+	}
+	s.allow("one")
+	s.says("at two")
+	s.allow("two")
+	ends(t, back, 7)
+	s.says("done True")
+}
+
+// TestLazyDamaged: a page that cannot be verified is never given. The tree ends, and the message
+// says which page it was.
+func TestLazyDamaged(t *testing.T) {
+	cpu := newCPU(t)
+	saved, _ := stormAt(t, cpu, ordinary, 3)
+	order := saved.load(t, cpu)
+	saved.damage(t)
+	back, err := cpu.Restore(within(t), order)
+	if err == nil {
+		t.Cleanup(func() { _ = back.Kill() })
+		if err = back.Keep(); err == nil {
+			err = back.Loaded(within(t))
+		}
+	}
+	if err == nil || !strings.Contains(err.Error(), "image IMAGE: the page at 0x") {
+		t.Errorf("got %v", err)
+	}
+	if back != nil {
+		status, err := back.Wait(within(t))
+		if err != nil || unix.WaitStatus(status).Signal() != unix.SIGKILL {
+			t.Errorf("it ended with %#x, %v", status, err)
+		}
+	}
+}
+
+// damage changes a byte in most of the contents of the image.
+func (p *packed) damage(t *testing.T) {
+	t.Helper()
+	info, err := p.pack.Stat()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for at := info.Size() / 4; at < info.Size()*3/4; at += 1 << 20 {
+		if _, err := p.pack.WriteAt([]byte("damage"), at); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestPagerKilled: a tree without its pager is killed before it sees memory that is not its own.
+func TestPagerKilled(t *testing.T) {
+	cpu := newCPU(t)
+	saved, s := stormAt(t, cpu, 0, 4)
+	order := saved.load(t, cpu)
+	pager := order.Memory.(memory).PID()
+	back, err := cpu.Restore(within(t), order)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = back.Kill() })
+	if !back.(*restored).client.Loading() {
+		t.Skip("all memory is there already")
+	}
+	if err := unix.Kill(pager, unix.SIGKILL); err != nil {
+		t.Skip("all memory is there already")
+	}
+	_ = back.Keep() // the tree may have been killed by now
+	err = back.Loaded(within(t))
+	if err == nil {
+		ends(t, back, 7) // it was just complete
+		s.says("done")
+		return
+	}
+	if !strings.Contains(err.Error(), "the pager has ended") {
+		t.Errorf("got %v", err)
+	}
+	if strings.Contains(s.text(), "done") {
+		t.Error("the program has run on")
+	}
+}
+
+// TestRestorerKilled: the pager goes on without the restorer.
+func TestRestorerKilled(t *testing.T) {
+	cpu := newCPU(t)
+	saved, s := stormAt(t, cpu, 0, 5)
+	back, err := cpu.Restore(within(t), saved.load(t, cpu))
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := back.Processes()[saved.tree.Processes[0].PID]
+	t.Cleanup(func() { endTree(root) })
+	if err := back.Keep(); err != nil {
+		t.Fatal(err)
+	}
+	if err := unix.Kill(back.(*restored).client.Identity().PID, unix.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	s.says("done")
+}
+
+// TestImagesRead compares what imagefile reads of CRIU's images with what CRIU's own decoder reads.
+func TestImagesRead(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), programs["tree of processes"]))
+	s.says("at one")
+	dir := s.save(cpu, true).images.Name()
+	lists, err := filepath.Glob(filepath.Join(dir, "pagemap-[0-9]*.img"))
+	if err != nil || len(lists) < 2 {
+		t.Fatalf("%d pagemaps, %v", len(lists), err)
+	}
+	for _, path := range lists {
+		pid, _ := pager.PagemapOf(filepath.Base(path))
+		comparePagemap(t, dir, pid)
+		compareMappings(t, dir, pid)
+	}
+	parents, err := imagefile.ReadParents(readFile(t, dir, imagefile.Tree))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := map[int]int{}
+	for _, each := range decode(t, dir, imagefile.Tree, &pstree.PstreeEntry{}) {
+		entry := each.Message.(*pstree.PstreeEntry)
+		want[int(entry.GetPid())] = int(entry.GetPpid())
+	}
+	if !maps.Equal(parents, want) {
+		t.Errorf("parents %v, want %v", parents, want)
+	}
+}
+
+// comparePagemap compares the pages of a process. CRIU's decoder knows only where runs begin; their
+// lengths must add up to that of the content.
+func comparePagemap(t *testing.T, dir string, pid int) {
+	t.Helper()
+	name := imagefile.PagemapName(pid)
+	got, err := imagefile.ReadPagemap(readFile(t, dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries := decode(t, dir, name, nil)
+	if head := entries[0].Message.(*pagemap.PagemapHead); uint64(head.GetPagesId()) != got.ID || len(entries)-1 != len(got.Pages) {
+		t.Fatalf("%s: %d runs of image %d, want %d of %d", name, len(got.Pages), got.ID, len(entries)-1, head.GetPagesId())
+	}
+	bytes := 0
+	for i, run := range got.Pages {
+		entry := entries[i+1].Message.(*pagemap.PagemapEntry)
+		if run.Start != entry.GetVaddr() || run.InParent != (entry.GetFlags()&1 != 0) {
+			t.Errorf("%s: run %+v, want %v", name, run, entry)
+		}
+		bytes += int(run.End - run.Start)
+	}
+	if want := len(readFile(t, dir, imagefile.PagesName(got.ID))); bytes != want || want == 0 {
+		t.Errorf("%s: %d bytes, want %d", name, bytes, want)
+	}
+}
+
+// compareMappings compares the mappings of a process.
+func compareMappings(t *testing.T, dir string, pid int) {
+	t.Helper()
+	name := imagefile.MappingsName(pid)
+	got, err := imagefile.ReadMappings(readFile(t, dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := decode(t, dir, name, &mm.MmEntry{})[0].Message.(*mm.MmEntry)
+	if got.Program != uint64(want.GetExeFileId()) || len(got.All) != len(want.GetVmas()) {
+		t.Fatalf("%s: %d mappings of %d, want %d of %d", name, len(got.All), got.Program, len(want.GetVmas()), want.GetExeFileId())
+	}
+	for i, m := range got.All {
+		if vma := want.GetVmas()[i]; m.Start != vma.GetStart() || m.End != vma.GetEnd() {
+			t.Errorf("%s: mapping %+v, want %v", name, m, vma)
+		}
+	}
+}
+
+// decode reads an image with CRIU's decoder.
+func decode(t *testing.T, dir, name string, kind proto.Message) []*crit.CriuEntry {
+	t.Helper()
+	file, err := os.Open(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	image, err := crit.New(file, nil, "", false, false).Decode(kind)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return image.Entries
+}
+
+func readFile(t *testing.T, dir, name string) []byte {
+	t.Helper()
+	content, err := os.ReadFile(filepath.Join(dir, name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return content
+}

@@ -1,0 +1,90 @@
+package pager
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/criu/imagefile"
+)
+
+// Composes reports whether the pager writes a file of CRIU's: the pages of processes.
+func Composes(name string) bool {
+	_, pagemap := PagemapOf(name)
+	return pagemap || isPages(name) || strings.HasPrefix(name, ckpt.ParentImages+"/")
+}
+
+// isPages reports whether a file has the content of pages.
+func isPages(name string) bool {
+	text, is := strings.CutPrefix(name, "pages-")
+	id, err := strconv.ParseUint(strings.TrimSuffix(text, ".img"), 10, 64)
+	return is && err == nil && imagefile.PagesName(id) == name
+}
+
+// compose writes the images of pages for CRIU, without the pages that come later.
+func (l *layout) compose(into *os.File) error {
+	var owner unix.Stat_t
+	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
+		return err
+	}
+	own := map[string]bool{}
+	for pid, p := range l.processes {
+		list := imagefile.Pagemap{ID: p.id}
+		var content []io.Reader
+		p.pages.tree.Ascend(func(one piece) bool {
+			list.Pages = append(list.Pages, imagefile.Pages{Start: one.start, End: one.end})
+			content = append(content, l.section(one))
+			return true
+		})
+		own[imagefile.PagesName(p.id)] = true
+		err := write(into, owner, imagefile.PagemapName(pid), strings.NewReader(string(imagefile.EncodePagemap(list))))
+		if err == nil {
+			err = write(into, owner, imagefile.PagesName(p.id), io.MultiReader(content...))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	for name, entry := range l.entries { // those of shared memory
+		if !isPages(name) || own[name] {
+			continue
+		}
+		if err := write(into, owner, name, io.NewSectionReader(l.reader.Open(entry), 0, int64(entry.Bytes))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// section returns the content of a piece.
+func (l *layout) section(one piece) io.Reader {
+	return io.NewSectionReader(l.open(one.file), int64(one.offset), int64(one.end-one.start))
+}
+
+// open returns the content of a pages image.
+func (l *layout) open(file int) io.ReaderAt {
+	if l.files[file].opened == nil {
+		l.files[file].opened = l.reader.Open(l.files[file].entry)
+	}
+	return l.files[file].opened
+}
+
+// write creates a file with the owner of its directory.
+func write(into *os.File, owner unix.Stat_t, name string, content io.Reader) error {
+	fd, err := unix.Openat(int(into.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+	if err != nil {
+		return &os.PathError{Op: "create", Path: name, Err: err}
+	}
+	file := os.NewFile(uintptr(fd), name)
+	_, err = io.Copy(file, content)
+	if err := errors.Join(err, file.Chown(int(owner.Uid), int(owner.Gid)), file.Close()); err != nil {
+		return fmt.Errorf("write %s: %w", name, err)
+	}
+	return nil
+}
