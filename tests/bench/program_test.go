@@ -52,6 +52,12 @@ func (b *bench) startHolder(t *testing.T, daemon *harness.Daemon, bytes uint64) 
 // startHolderWith is startHolder for callers that change the program before it starts.
 func (b *bench) startHolderWith(t *testing.T, daemon *harness.Daemon, bytes uint64, prepare func(*exec.Cmd)) *holder {
 	t.Helper()
+	return b.startProgram(t, daemon, b.compiledMemoryProgram(t), bytes, prepare)
+}
+
+// compiledMemoryProgram returns the path of the program.
+func (b *bench) compiledMemoryProgram(t *testing.T) string {
+	t.Helper()
 	if b.memoryProgram == "" {
 		// It must outlive this subtest.
 		compiled, err := os.ReadFile(harness.CompileC(t, true, "testdata/memory.c"))
@@ -63,7 +69,7 @@ func (b *bench) startHolderWith(t *testing.T, daemon *harness.Daemon, bytes uint
 			t.Fatal(err)
 		}
 	}
-	return b.startProgram(t, daemon, b.memoryProgram, bytes, prepare)
+	return b.memoryProgram
 }
 
 // newPage makes the page by which a program is controlled.
