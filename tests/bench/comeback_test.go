@@ -52,8 +52,8 @@ func measureComeback(t *testing.T, b *bench) []row {
 	}
 }
 
-// plainRestores restores a program with private memory, which uses no GPU, by CRIU alone. It returns
-// the seconds until its next step.
+// plainRestores restores a program with private memory, which uses no GPU, by CRIU alone. It
+// returns the seconds until its next step.
 func (b *bench) plainRestores(t *testing.T, bytes uint64) (seen []float64) {
 	t.Helper()
 	criu, err := harness.CRIU()
