@@ -61,6 +61,21 @@ type AccessRecorder interface {
 	Accesses() []uint64
 }
 
+// Saver saves the content of a chunk. It must not keep the content.
+type Saver func(address uint64, content []byte)
+
+// WriteGuard is a Memory that can save chunks just before they are written: copy on write.
+type WriteGuard interface {
+	// Guard lets save be called for each chunk of a list, given by address, before it is written or
+	// unmapped, and only then. The access waits for it. It returns the chunks that it cannot guard.
+	// Nothing may be written until it returns.
+	Guard(chunks []uint64, save Saver) (rest []uint64)
+	// Save saves a chunk now, unless it is saved already.
+	Save(address uint64)
+	// Unguard ends the guards of all chunks, and returns when none is being saved.
+	Unguard()
+}
+
 // LazyMapper is a Memory whose chunks can stay absent until their first access.
 type LazyMapper interface {
 	// MapAbsent is Map, but the first access to each chunk, by a kernel or a copy, waits for fill.

@@ -39,9 +39,12 @@ func (b *bench) pauses(t *testing.T, place string, percents []uint64) (rows []ro
 			), value: median(p.pauses) / median(p.stopped),
 			note: fmt.Sprintf("%s of %.2f s stopped; %s", milliseconds(median(p.pauses)), median(p.stopped), p.note()),
 		}
-		if percent == 1 {
+		switch percent {
+		case 1:
 			r.most = 1.0 / 20
 			throughput = p.throughput(b)
+		case 100:
+			r.most = 1.0 / 10
 		}
 		rows = append(rows, r)
 	}

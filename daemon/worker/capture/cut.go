@@ -46,6 +46,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 
 // releaseCopies releases the copies of an earlier cut. Their hashes were already forgotten.
 func (s *Snapshot) releaseCopies() error {
+	s.unguard()
 	for _, m := range s.memories {
 		for i := range m.pieces {
 			piece := &m.pieces[i]
@@ -62,7 +63,7 @@ func (s *Snapshot) releaseCopies() error {
 	s.memories = nil
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.stats.CutBytes, s.stats.DeviceBytes, s.done, s.total = 0, 0, 0, 0
+	s.stats.CutBytes, s.stats.DeviceBytes, s.stats.GuardedBytes, s.done, s.total = 0, 0, 0, 0, 0
 	return nil
 }
 

@@ -47,7 +47,7 @@ func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
 			switch {
 			case piece.shadow != nil:
 				work = append(work, waiting{m.memory, piece})
-			case piece.copied != nil:
+			case piece.guard != nil || piece.copied != nil:
 				here = append(here, waiting{m.memory, piece})
 			default:
 				continue
@@ -62,6 +62,12 @@ func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
 func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
 	if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {
 		return err
+	}
+	if w.piece.guard != nil {
+		w.piece.guard.Save(w.piece.Address)
+		if w.piece.copied == nil { // it was written, or could not be
+			return s.failure()
+		}
 	}
 	copied := w.piece.copied
 	if shadow := w.piece.shadow; shadow != nil {
@@ -79,6 +85,10 @@ func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
 	}
 	known, _ := w.memory.find(w.piece.Range)
 	w.piece.hash = known.hash
+	if w.piece.guard != nil { // the program may need it for what it writes next
+		w.piece.copied = nil
+		s.buffers.give(copied)
+	}
 	return nil
 }
 

@@ -41,8 +41,9 @@ type Stats struct {
 	Passes      int
 	CopiedBytes uint64
 	// CutBytes were dirty at the cut. Of these, DeviceBytes were copied within the device's memory,
-	// and DirectBytes were written at the cut, because the budget was used up.
-	CutBytes, DeviceBytes, DirectBytes uint64
+	// and DirectBytes were written at the cut, because the budget was used up. GuardedBytes are saved
+	// after it, or when the program writes them.
+	CutBytes, DeviceBytes, DirectBytes, GuardedBytes uint64
 	// WrittenBytes are contents that the target did not have; SharedBytes, known after Finish, are
 	// those that it had.
 	WrittenBytes, SharedBytes uint64
@@ -61,9 +62,12 @@ type Snapshot struct {
 	hurry   atomic.Bool
 	ended   bool
 	shadows map[*memory]gpu.Shadows // copies within devices, where supported
+	guarded []gpu.WriteGuard        // memories that may have guarded pieces
 
 	mu    sync.Mutex
 	stats Stats
+	// failed is why a piece could not be saved when it was written.
+	failed error
 	// done and total are bytes of the current phase.
 	done, total uint64
 	written     map[image.Hash]bool         // contents that were new to the target
@@ -78,12 +82,14 @@ type cutMemory struct {
 }
 
 // cutPiece is a piece at the cut: its hash, or its copy (here or on the device) if that is not
-// written yet.
+// written yet, or the guard of memory that still is as it was.
 type cutPiece struct {
 	gpu.Range
 	hash   image.Hash
 	copied *buffer
 	shadow gpu.Shadow
+	// guard is set for a piece that is copied only when the program writes it.
+	guard gpu.WriteGuard
 }
 
 func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) {
@@ -150,6 +156,7 @@ func (s *Snapshot) Abort() {
 	}
 	s.ended = true
 	s.recordTouches(false)
+	s.unguard()
 	s.buffers.close()
 	s.staging.close()
 	for _, shadows := range s.shadows {

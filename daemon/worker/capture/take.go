@@ -10,12 +10,13 @@ import (
 // that one copies while another writes.
 func takers() pool.Workers { return pool.Workers{Count: max(pool.All().Count, 2)} }
 
-// take captures the pieces that find has found: on the device as long as it has memory for them,
-// then in buffers, then by writing them to the target.
+// take captures the pieces that find has found: by guarding them, where that is possible; else on
+// the device as long as it has memory for them, then in buffers, then by writing them to the
+// target.
 func (s *Snapshot) take(ctx context.Context, found <-chan finding) error {
 	for f := range found {
 		s.add(f.pieces, &s.stats.CutBytes, &s.total)
-		rest, err := s.shadow(f)
+		rest, err := s.shadow(s.guard(ctx, f))
 		if err != nil {
 			return wrap("cut", f.memory, err)
 		}

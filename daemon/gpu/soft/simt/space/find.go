@@ -18,8 +18,8 @@ const reachChunks = 64
 
 // Find returns a span around address for reading or, with write, for writing, which makes the chunk
 // dirty. It returns abi.IllegalAddress if nothing is mapped. reader must have entered. While Find
-// waits for an absent chunk, it exits and enters again, so older spans may be stale afterwards:
-// compare Reader.Version.
+// waits for an absent or a guarded chunk, it exits and enters again, so older spans may be stale
+// afterwards: compare Reader.Version.
 func (m *Memory) Find(reader *Reader, address uint64, write bool) (Span, error) {
 	if address-m.window.Address < m.window.Bytes {
 		return m.findInWindow(m, reader, address, write)
@@ -59,6 +59,10 @@ func (m *Memory) findChunk(reader *Reader, address uint64, write bool) (Span, er
 			if err != nil {
 				return Span{}, err
 			}
+		case write && state == guarded:
+			reader.Exit()
+			m.saveChunk(i)
+			reader.Enter()
 		case write && state < dirty:
 			m.states.at(i).CompareAndSwap(state, dirty)
 		default:

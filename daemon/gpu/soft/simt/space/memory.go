@@ -16,6 +16,7 @@ const (
 	unmapped uint32 = iota
 	absent          // mapped, not filled yet
 	fresh           // present, all zeros, not written since it was mapped
+	guarded         // as clean, and must be saved before it is written
 	clean           // present, not written since the dirty bit was cleared
 	dirty           // present and written
 	shared          // present; other processes may write it unobserved, so it always counts as dirty
@@ -45,6 +46,7 @@ type Memory struct {
 	mu          sync.Mutex
 	lastTouches *touchLog                // the latest log
 	pending     map[uint64]*pendingChunk // absent chunks, by index
+	saves       map[uint64]*pendingSave  // guarded chunks, by index
 }
 
 // New reserves a window of device memory. Map backs it.
@@ -78,6 +80,7 @@ func New(window gpu.Range) (*Memory, error) {
 		states:   newTable(window.Bytes / gpu.ChunkBytes),
 		mapped:   fresh,
 		pending:  map[uint64]*pendingChunk{},
+		saves:    map[uint64]*pendingSave{},
 	}
 	m.hosts.Store(&[]hostRegion{})
 	m.peers.Store(&[]*Memory{})
@@ -148,6 +151,7 @@ func (m *Memory) Unmap(r gpu.Range) error {
 		return err
 	}
 	m.awaitFills(first, end)
+	m.saveGuarded(first, end)
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	for i := first; i < end; i++ {

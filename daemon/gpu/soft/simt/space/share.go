@@ -109,6 +109,8 @@ func (m *Memory) shareChunk(i uint64, f *sharedFile) error {
 			if err := m.fillChunk(i); err != nil {
 				return err
 			}
+		case state == guarded:
+			m.saveChunk(i)
 		default:
 			if p := m.detachChunk(i, state); p != nil {
 				return m.moveChunk(i, state, p, f)
