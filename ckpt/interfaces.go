@@ -153,6 +153,10 @@ type LazyLoader interface {
 	Settle(ctx context.Context, process proc.Identity) error
 }
 
+// ErrMemoryLost is returned when memory of a restored tree cannot be brought back: the tree was
+// killed.
+var ErrMemoryLost = errors.New("the restored program was killed")
+
 // LoadOptions say which memory to restore.
 type LoadOptions struct {
 	// Image is the image's name, for messages.

@@ -12,6 +12,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -194,10 +195,10 @@ func (k *Relay) end(why error) {
 		k.mu.Unlock()
 		return
 	}
-	k.ended, k.failed = true, why
+	k.ended, k.failed = true, fmt.Errorf("%w: %w", ckpt.ErrMemoryLost, why)
 	k.mu.Unlock()
+	close(k.loaded) // those that wait are told before the tree, and this process, end
 	k.kill(why.Error())
-	close(k.loaded)
 }
 
 // Loaded reports whether all memory is there.

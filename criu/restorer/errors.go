@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
@@ -54,6 +55,7 @@ var kinds = fdpass.Kinds{
 	{Name: "not-frozen", Err: freezer.ErrNotFrozen},
 	{Name: "gone", Err: proc.ErrGone},
 	{Name: "changed", Err: savedfile.ErrChanged},
+	{Name: "lost", Err: ckpt.ErrMemoryLost},
 }
 
 func newAnswer(err error) answer { return answer{Outcome: kinds.Outcome(err)} }

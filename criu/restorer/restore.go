@@ -12,6 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/hardlink"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/freezer"
@@ -60,7 +61,7 @@ func (s *server) restore(ctx context.Context) error {
 	})
 	err = errors.Join(err, second.Remove())
 	if lost := s.whyLost(); err != nil && lost != "" {
-		err = fmt.Errorf("%s: %w", lost, err)
+		err = fmt.Errorf("%w: %s", ckpt.ErrMemoryLost, lost) // CRIU only knows that its processes were killed
 	}
 	if err == nil && s.group == nil {
 		err = errors.New("CRIU did not report that the processes are restored")

@@ -170,11 +170,14 @@ func reportStep(out *api.EventQueue[*api.RestoreEvent], now ckpt.Step) {
 }
 
 // reportLoaded reports when all memory is loaded. It returns an error if some cannot be: the
-// program runs, and gets an error where it touches that.
+// program runs, and gets an error where it touches that, or was killed.
 func (r *restoreStream) reportLoaded(ctx context.Context, program *checkpoints.Restored, begun time.Time) error {
 	bytes, err := program.Loaded(ctx)
 	if ctx.Err() != nil {
 		return nil // the caller has disconnected; the program goes on
+	}
+	if errors.Is(err, ckpt.ErrMemoryLost) {
+		return err
 	}
 	if err != nil {
 		return fmt.Errorf("the program runs, and gets errors where it uses memory that was not loaded: %w", err)
