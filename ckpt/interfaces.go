@@ -167,6 +167,8 @@ type LoadOptions struct {
 	// Images is the private directory with all other files.
 	Images *os.File
 	Packs  []*os.File
+	// Eager is as in the RestoreOptions.
+	Eager bool
 }
 
 // Memory is memory of a tree that comes while it runs.

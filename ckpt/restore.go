@@ -254,7 +254,7 @@ func (p *Prepared) unpackTree(ctx context.Context, tree *image.Tree, root int) e
 	if lazy {
 		memory, err = loader.Load(ctx, LoadOptions{
 			Image: p.order.Source.Name, Tree: m.CPU.Tree, Root: root,
-			Images: work.Descriptor(), Packs: p.order.Source.Packs,
+			Images: work.Descriptor(), Packs: p.order.Source.Packs, Eager: p.order.Eager,
 		})
 	}
 	if err != nil {

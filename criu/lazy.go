@@ -26,7 +26,7 @@ func (c *CPU) Composes(name string) bool { return pager.Composes(name) }
 // Load starts the pager of a tree.
 func (c *CPU) Load(ctx context.Context, order ckpt.LoadOptions) (ckpt.Memory, error) {
 	started, err := pager.Start(ctx, c.options.Roles, pager.Order{
-		Image: order.Image, Tree: order.Tree, Root: order.Root,
+		Image: order.Image, Tree: order.Tree, Root: order.Root, Eager: order.Eager,
 	}, order.Images, order.Packs)
 	if err != nil {
 		return nil, err

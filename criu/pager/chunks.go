@@ -1,10 +1,12 @@
 package pager
 
 import (
+	"context"
 	"fmt"
 	"sync"
 
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/pool"
 )
 
 // chunkKey names a chunk of a pages image.
@@ -37,7 +39,7 @@ type chunk struct {
 func newChunks(l *layout) *chunks { return &chunks{layout: l, kept: map[chunkKey]*chunk{}} }
 
 // ask begins to read a chunk, if it is not kept.
-func (c *chunks) ask(key chunkKey) *chunk {
+func (c *chunks) ask(key chunkKey, how pool.Workers) *chunk {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if known := c.kept[key]; known != nil {
@@ -52,14 +54,17 @@ func (c *chunks) ask(key chunkKey) *chunk {
 	c.order = append(c.order, key)
 	go func() {
 		defer close(asked.ready)
-		asked.content, asked.err = c.read(key)
+		asked.err = pool.Each(context.Background(), how, []chunkKey{key}, func(chunkKey) (err error) {
+			asked.content, err = c.read(key)
+			return err
+		})
 	}()
 	return asked
 }
 
-// get returns the content of a chunk.
+// get returns the content of a chunk, now.
 func (c *chunks) get(key chunkKey) ([]byte, error) {
-	asked := c.ask(key)
+	asked := c.ask(key, pool.Workers{Count: 1})
 	<-asked.ready
 	return asked.content, asked.err
 }

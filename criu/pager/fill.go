@@ -1,19 +1,35 @@
 package pager
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"runtime"
 	"time"
 
+	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/internal/linux/userfault"
 )
 
 // fillBytes is how much is given at once: a thread that touches another page waits for it.
 const fillBytes = 256 << 10
 
+// workers returns those that fill: all processors while the processes wait for it, or else few that
+// yield to them.
+func (p *pager) workers() pool.Workers {
+	if p.order.Eager {
+		return pool.All()
+	}
+	return pool.Background()
+}
+
 // fill gives all address spaces their memory. It returns when they have it, or are gone.
 func (p *pager) fill() error {
+	one := pool.Workers{Count: 1, Background: p.workers().Background}
+	return pool.Each(context.Background(), one, []*pager{p}, (*pager).fillAll)
+}
+
+// fillAll is fill in the calling thread.
+func (p *pager) fillAll() error {
 	for {
 		all := p.all()
 		if len(all) == 0 {
@@ -106,9 +122,10 @@ func (p *pager) damage(s *space, one piece, err error) error {
 	return fmt.Errorf("image %s: the page at %#x of %s cannot be brought back: %w", p.order.Image, one.start, of, err)
 }
 
-// ahead reads chunks ahead of those that are given, on all processors.
+// ahead reads chunks ahead of those that are given.
 type ahead struct {
-	chunks *chunks
+	chunks  *chunks
+	workers pool.Workers
 	// sequence is the order in which chunks will be needed; at is where it is.
 	sequence []chunkKey
 	at       int
@@ -119,7 +136,7 @@ func (p *pager) newAhead(s *space, wanted func(piece) bool) *ahead {
 	p.mu.Lock()
 	all := s.missing.clone()
 	p.mu.Unlock()
-	a := &ahead{chunks: p.chunks}
+	a := &ahead{chunks: p.chunks, workers: p.workers()}
 	all.tree.Ascend(func(one piece) bool {
 		for wanted(one) && one.start < one.end {
 			part := one.inChunk(one.end - one.start)
@@ -144,7 +161,7 @@ func (a *ahead) reach(key chunkKey) {
 			break
 		}
 	}
-	for _, next := range a.sequence[a.at:min(a.at+1+runtime.NumCPU(), len(a.sequence))] {
-		a.chunks.ask(next)
+	for _, next := range a.sequence[a.at:min(a.at+1+a.workers.Count, len(a.sequence))] {
+		a.chunks.ask(next, a.workers)
 	}
 }

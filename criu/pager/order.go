@@ -17,6 +17,9 @@ type Order struct {
 	Tree string `json:"tree"`
 	// Root is the pid of the tree's root: the list has its files below this name.
 	Root int `json:"root"`
+	// Eager is set if the processes run when they have all their memory. Otherwise filling yields to
+	// them.
+	Eager bool `json:"eager,omitempty"`
 	// Packs is how many packs it has inherited.
 	Packs int `json:"packs"`
 }
