@@ -32,6 +32,8 @@ type unpacking struct {
 	root   int
 	// composed reports whether the CPU writes a file itself.
 	composed func(name string) bool
+	// trusted is set if what is composed is surely small.
+	trusted bool
 }
 
 // maxComposedBytes is an upper bound for the room of composed files of one process: its memory
@@ -68,7 +70,7 @@ func (u *unpacking) bytes() (bytes uint64) {
 		}
 		return nil
 	})
-	if processes == 1 {
+	if processes == 1 && u.trusted {
 		composed = min(composed, maxComposedBytes)
 	}
 	return bytes + composed

@@ -237,7 +237,10 @@ func (p *Prepared) unpackAll(ctx context.Context) error {
 // unpackTree writes CRIU's files of one tree. Memory that may come later is left to the CPU.
 func (p *Prepared) unpackTree(ctx context.Context, tree *image.Tree, root int) error {
 	m := p.order.Source.Manifest
-	files := unpacking{p.order.Source.Reader, tree, root, func(string) bool { return false }}
+	files := unpacking{
+		reader: p.order.Source.Reader, tree: tree, root: root, composed: func(string) bool { return false },
+		trusted: m.Owner.UID == 0, // another user may have made mappings that must be there at once
+	}
 	loader, lazy := p.order.CPU.(LazyLoader)
 	if lazy = lazy && loader.CanLoad(ctx, m.Owner.UID); lazy {
 		files.composed = loader.Composes

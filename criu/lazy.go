@@ -43,7 +43,7 @@ func (m memory) Bytes() uint64 { return m.LazyBytes }
 func (p *plan) addPager(order ckpt.RestoreOptions) {
 	p.Pager = none
 	if m, ok := order.Memory.(memory); ok {
-		p.Pager, p.Eager = p.addOwn(m.TakeLink()), order.Eager
+		p.Pager, p.Eager = p.add(m.Link()), order.Eager
 	}
 }
 

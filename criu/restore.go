@@ -99,6 +99,9 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Rest
 	if err != nil {
 		return nil, errors.Join(failed.cause(err), removeSocket(order.Control))
 	}
+	if m, ok := order.Memory.(memory); ok {
+		m.HandOver()
+	}
 	back := &restored{client: client, control: order.Control, record: r}
 	if back.found, err = back.readProcesses(); err != nil {
 		return nil, errors.Join(err, back.Kill())

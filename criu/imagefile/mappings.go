@@ -58,12 +58,6 @@ func (m *Mapping) Lazy() bool {
 		m.advices&(1<<unix.MADV_WIPEONFORK) == 0
 }
 
-// Inherited reports whether a child's mapping may have pages that it shares with its parent since
-// it was forked. CRIU compares the content of such mappings to share it again.
-func (m *Mapping) Inherited(child *Mapping) bool {
-	return m.Start == child.Start && m.End == child.End
-}
-
 // ReadMappings reads the mappings of a process, in the order of addresses.
 func ReadMappings(image []byte) (*Mappings, error) {
 	var found Mappings

@@ -86,16 +86,18 @@ func inherited(file int) int { return orderFD + 1 + file }
 // PID returns the pid of the pager.
 func (p *Pager) PID() int { return p.command.Process.Pid }
 
-// TakeLink returns the file for the restorer, which the caller closes. From then on the pager ends
-// with the restorer's end of the link, or when it is done.
-func (p *Pager) TakeLink() *os.File {
-	link := p.link
+// Link returns the file for the restorer.
+func (p *Pager) Link() *os.File { return p.link }
+
+// HandOver leaves the pager to the restorer, which has restored the tree. From then on the pager
+// ends when it is done, or with the tree.
+func (p *Pager) HandOver() {
+	_ = p.link.Close() // the restorer has it
 	p.link = nil
 	go func() { _ = p.command.Wait() }()
-	return link
 }
 
-// Close ends a pager that no restorer has taken.
+// Close ends a pager that was not handed over.
 func (p *Pager) Close() error {
 	if p.link == nil {
 		return nil

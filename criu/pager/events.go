@@ -3,7 +3,6 @@ package pager
 import (
 	"errors"
 	"fmt"
-	"os"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -76,7 +75,7 @@ func (p *pager) answerFaults() (waiting bool, err error) {
 			switch err := p.answerFault(s, address); {
 			case errors.Is(err, userfault.ErrChanging):
 				later = append(later, address)
-			case err != nil && !errors.Is(err, userfault.ErrGone) && !errors.Is(err, os.ErrClosed):
+			case err != nil && !errors.Is(err, userfault.ErrGone):
 				return false, err
 			}
 		}
@@ -92,6 +91,9 @@ func (p *pager) answerFault(s *space, address uint64) error {
 	one, missing := s.missing.at(address)
 	if !missing {
 		defer p.mu.Unlock()
+		if p.spaces[s.number] != s {
+			return userfault.ErrGone
+		}
 		return s.zero(address)
 	}
 	p.mu.Unlock()
@@ -100,6 +102,9 @@ func (p *pager) answerFault(s *space, address uint64) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.spaces[s.number] != s {
+		return userfault.ErrGone
+	}
 	if _, still := s.missing.at(address); still { // other memory was moved here
 		return userfault.ErrChanging
 	}

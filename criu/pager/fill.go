@@ -107,6 +107,9 @@ func (p *pager) give(s *space, one piece) error {
 	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.spaces[s.number] != s {
+		return userfault.ErrGone // it was finished
+	}
 	if err := s.give(one, content); err != nil {
 		return fmt.Errorf("memory at %#x: %w", one.start, err)
 	}

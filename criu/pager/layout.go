@@ -16,8 +16,9 @@ import (
 // more than to have it at once.
 const minLazyBytes = 1 << 20
 
-// maxImageBytes is an upper bound for an image that is read as a whole.
-const maxImageBytes = 256 << 20
+// maxImageBytes is an upper bound for an image that is read as a whole: a list of some millions of
+// runs of pages.
+const maxImageBytes = 64 << 20
 
 // layout is the memory of the processes of a tree, in its image.
 type layout struct {
