@@ -241,7 +241,7 @@ func TestBudget(t *testing.T) {
 			m.same("image", m.saved(target, entries), want)
 			stats, room := s.Stats(), max(budget, image.ChunkBytes)
 			if stats.BufferBytes > room || stats.CutBytes != chunks*gpu.ChunkBytes ||
-				stats.CutBytes-stats.DirectBytes-stats.DeviceBytes > room {
+				stats.CutBytes-stats.DirectBytes-stats.DeviceBytes-stats.GuardedBytes > room {
 				t.Errorf("budget %d: %+v", budget, stats)
 			}
 			if fits := budget >= chunks*gpu.ChunkBytes; fits && stats.DirectBytes > 0 {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math/rand/v2"
 	"net"
 	"os"
 	"os/exec"
@@ -266,14 +267,17 @@ func raiseLoopback() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, loopback)
 }
 
-// connect returns both ends of a connection, made by system calls of this thread alone.
+// connect returns both ends of a connection, made by system calls of this thread alone. The ports
+// are below those that the kernel gives to clients: other tests must not have them where they are
+// used again.
 func connect() (server, client *net.TCPConn, err error) {
-	listener, err := net.ListenTCP("tcp4", &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	at := func() *net.TCPAddr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 10000 + rand.IntN(20000)} }
+	listener, err := net.ListenTCP("tcp4", at())
 	if err != nil {
 		return nil, nil, err
 	}
 	defer listener.Close()
-	if client, err = net.DialTCP("tcp4", nil, listener.Addr().(*net.TCPAddr)); err != nil {
+	if client, err = net.DialTCP("tcp4", at(), listener.Addr().(*net.TCPAddr)); err != nil {
 		return nil, nil, err
 	}
 	server, err = listener.AcceptTCP()
