@@ -128,24 +128,30 @@ func MakeParentImages(into *os.File) (*os.File, error) {
 	return earlier, nil
 }
 
-// unpackFile writes one file, with the owner of its directory.
-func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry, into *os.File, name string) error {
+// CreateImage creates a file of a private directory, with the owner of the directory.
+func CreateImage(into *os.File, name string) (*os.File, error) {
 	var owner unix.Stat_t
 	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
-		return err
+		return nil, err
 	}
-	fd, err := unix.Openat(
-		int(into.Fd()),
-		name,
-		unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC,
-		0o600,
-	)
+	fd, err := unix.Openat(int(into.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
-		return &os.PathError{Op: "unpack", Path: name, Err: err}
+		return nil, &os.PathError{Op: "create", Path: name, Err: err}
 	}
 	file := os.NewFile(uintptr(fd), name)
-	err = reader.Copy(ctx, entry, file)
-	if err := errors.Join(err, file.Chown(int(owner.Uid), int(owner.Gid)), file.Close()); err != nil {
+	if err := file.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// unpackFile writes one file.
+func unpackFile(ctx context.Context, reader *contents.Reader, entry image.Entry, into *os.File, name string) error {
+	file, err := CreateImage(into, name)
+	if err == nil {
+		err = errors.Join(reader.Copy(ctx, entry, file), file.Close())
+	}
+	if err != nil {
 		return fmt.Errorf("unpack %s: %w", name, err)
 	}
 	return nil

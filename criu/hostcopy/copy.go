@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/imagefile"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/writetrack"
@@ -32,14 +33,13 @@ type Copied struct {
 // The caller releases what was copied after the dump.
 func Copy(ctx context.Context, into *os.File, processes []Process) (*Copied, error) {
 	copied := &Copied{into: into}
-	var owner unix.Stat_t
-	err := unix.Fstat(int(into.Fd()), &owner)
+	var err error
 	for _, each := range processes {
 		if err != nil {
 			err = errors.Join(err, each.Userfaultfd.Close())
 			continue
 		}
-		c, failed := begin(each, into, owner)
+		c, failed := begin(each, into)
 		switch {
 		case failed == nil:
 			copied.all = append(copied.all, c)
@@ -54,7 +54,7 @@ func Copy(ctx context.Context, into *os.File, processes []Process) (*Copied, err
 	}
 	for _, each := range copied.all {
 		if err == nil {
-			err = each.writePagemap(into, owner)
+			err = each.writePagemap(into)
 		}
 	}
 	if err != nil {
@@ -182,11 +182,11 @@ func (c *copying) markWritten(start, end uint64) error {
 }
 
 // writePagemap completes the images of a process.
-func (c *copying) writePagemap(into *os.File, owner unix.Stat_t) error {
+func (c *copying) writePagemap(into *os.File) error {
 	if err := c.pages.Truncate(int64(c.slots.bytes)); err != nil {
 		return err
 	}
-	file, err := create(into, imagefile.PagemapName(c.Inner), owner)
+	file, err := ckpt.CreateImage(into, imagefile.PagemapName(c.Inner))
 	if err != nil {
 		return err
 	}

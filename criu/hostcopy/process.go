@@ -9,6 +9,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/imagefile"
 	"github.com/phos-gpu/phos/internal/linux/bounded"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -42,15 +43,15 @@ const bufferBytes = 1 << 20
 
 // begin opens a process and its image of pages, and begins to track it. The userfaultfd is closed
 // after an error, too.
-func begin(p Process, into *os.File, owner unix.Stat_t) (*copying, error) {
+func begin(p Process, into *os.File) (*copying, error) {
 	c := &copying{Process: p, buffer: make([]byte, bufferBytes)}
-	if err := c.open(into, owner); err != nil {
+	if err := c.open(into); err != nil {
 		return nil, errors.Join(err, c.release())
 	}
 	return c, nil
 }
 
-func (c *copying) open(into *os.File, owner unix.Stat_t) (err error) {
+func (c *copying) open(into *os.File) (err error) {
 	for _, each := range []struct {
 		path string
 		file **os.File
@@ -62,24 +63,11 @@ func (c *copying) open(into *os.File, owner unix.Stat_t) (err error) {
 	if c.Gone() { // or these are another process's
 		return fmt.Errorf("pid %d: %w", c.PID, proc.ErrGone)
 	}
-	if c.pages, err = create(into, imagefile.PagesName(uint64(c.Inner)), owner); err != nil {
+	if c.pages, err = ckpt.CreateImage(into, imagefile.PagesName(uint64(c.Inner))); err != nil {
 		return err
 	}
 	c.tracker = writetrack.NewTracker(c.Userfaultfd, c.pagemap)
 	return c.register()
-}
-
-// create creates an image with the owner of the directory.
-func create(into *os.File, name string, owner unix.Stat_t) (*os.File, error) {
-	fd, err := unix.Openat(int(into.Fd()), name, unix.O_RDWR|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
-	if err != nil {
-		return nil, &os.PathError{Op: "create", Path: name, Err: err}
-	}
-	file := os.NewFile(uintptr(fd), name)
-	if err := file.Chown(int(owner.Uid), int(owner.Gid)); err != nil {
-		return nil, errors.Join(err, file.Close())
-	}
-	return file, nil
 }
 
 // register begins to track the mappings that can be. A checkpoint before may have been cut off

@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 )
 
@@ -67,12 +67,7 @@ func (p *Pager) start(program []string, far, images *os.File, packs []*os.File) 
 		return err
 	}
 	defer its.Close()
-	p.command = exec.Command(program[0], append(program[1:], Role)...)
-	p.command.Args[0] = "phosd" // for lists of processes, as of ps
-	p.command.Env, p.command.Dir, p.command.Stderr = []string{}, "/", os.Stderr
-	p.command.ExtraFiles = append([]*os.File{far, images, its}, packs...)
-	// Signals to phosd's session do not reach it.
-	p.command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	p.command = runner.RoleCommand(program, Role, append([]*os.File{far, images, its}, packs...)...)
 	if err := p.command.Start(); err != nil {
 		return errors.Join(err, ours.Close())
 	}

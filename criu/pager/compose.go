@@ -1,14 +1,13 @@
 package pager
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/imagefile"
@@ -29,10 +28,6 @@ func isPages(name string) bool {
 
 // compose writes the images of pages for CRIU, without the pages that come later.
 func (l *layout) compose(into *os.File) error {
-	var owner unix.Stat_t
-	if err := unix.Fstat(int(into.Fd()), &owner); err != nil {
-		return err
-	}
 	own := map[string]bool{}
 	for pid, p := range l.processes {
 		list := imagefile.Pagemap{ID: p.id}
@@ -43,9 +38,9 @@ func (l *layout) compose(into *os.File) error {
 			return true
 		})
 		own[imagefile.PagesName(p.id)] = true
-		err := write(into, owner, imagefile.PagemapName(pid), strings.NewReader(string(imagefile.EncodePagemap(list))))
+		err := write(into, imagefile.PagemapName(pid), bytes.NewReader(imagefile.EncodePagemap(list)))
 		if err == nil {
-			err = write(into, owner, imagefile.PagesName(p.id), io.MultiReader(content...))
+			err = write(into, imagefile.PagesName(p.id), io.MultiReader(content...))
 		}
 		if err != nil {
 			return err
@@ -55,7 +50,7 @@ func (l *layout) compose(into *os.File) error {
 		if !isPages(name) || own[name] {
 			continue
 		}
-		if err := write(into, owner, name, io.NewSectionReader(l.reader.Open(entry), 0, int64(entry.Bytes))); err != nil {
+		if err := write(into, name, io.NewSectionReader(l.reader.Open(entry), 0, int64(entry.Bytes))); err != nil {
 			return err
 		}
 	}
@@ -75,15 +70,14 @@ func (l *layout) open(file int) io.ReaderAt {
 	return l.files[file].opened
 }
 
-// write creates a file with the owner of its directory.
-func write(into *os.File, owner unix.Stat_t, name string, content io.Reader) error {
-	fd, err := unix.Openat(int(into.Fd()), name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
+// write creates a file of the images.
+func write(into *os.File, name string, content io.Reader) error {
+	file, err := ckpt.CreateImage(into, name)
 	if err != nil {
-		return &os.PathError{Op: "create", Path: name, Err: err}
+		return err
 	}
-	file := os.NewFile(uintptr(fd), name)
 	_, err = io.Copy(file, content)
-	if err := errors.Join(err, file.Chown(int(owner.Uid), int(owner.Gid)), file.Close()); err != nil {
+	if err := errors.Join(err, file.Close()); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	return nil

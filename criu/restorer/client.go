@@ -10,11 +10,11 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -66,12 +66,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 
 // newCommand returns the restorer's command.
 func newCommand(program []string, order Order, far *os.File) *exec.Cmd {
-	command := exec.Command(program[0], append(program[1:], Role)...)
-	command.Args[0] = "phosd" // for lists of processes, as of ps
-	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
-	command.ExtraFiles = []*os.File{far}
-	// A restored shell's job gets this session.
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	command := runner.RoleCommand(program, Role, far) // a restored shell's job gets its session
 	if order.NewPids {
 		command.Args = append(command.Args, strconv.Itoa(freeRange(order.PIDs)))
 		command.SysProcAttr.Cloneflags = unix.CLONE_NEWPID | unix.CLONE_NEWNS

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
-	"syscall"
 	"time"
 
 	"github.com/phos-gpu/phos/criu/runner"
@@ -29,13 +28,7 @@ func Start(program []string) (*Client, error) {
 		return nil, fmt.Errorf("start watchdog: %w", err)
 	}
 	defer far.Close()
-	command := exec.Command(program[0], append(program[1:], Role)...)
-	command.Args[0] = "phosd" // for lists of processes, as of ps
-	command.Env, command.Dir, command.Stderr = []string{}, "/", os.Stderr
-	command.ExtraFiles = []*os.File{far}
-	// A session of its own: signals to phosd's session do not reach it, and CRIU can be found by
-	// the session.
-	command.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	command := runner.RoleCommand(program, Role, far)
 	if err := command.Start(); err != nil {
 		return nil, errors.Join(fmt.Errorf("start watchdog: %w", err), near.Close())
 	}

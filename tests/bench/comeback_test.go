@@ -1,11 +1,9 @@
 package bench
 
 import (
-	"encoding/binary"
 	"fmt"
 	"os"
 	"os/exec"
-	"path/filepath"
 	"syscall"
 	"testing"
 	"time"
@@ -58,18 +56,9 @@ func (b *bench) plainRestores(t *testing.T, bytes uint64) (seen []float64) {
 	t.Helper()
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
-	path := filepath.Join(t.TempDir(), "page")
-	page := newPage(t, path)
-	word := func(w word) uint64 { return binary.NativeEndian.Uint64(page[8*w:]) }
-	program := exec.Command(b.compiledMemoryProgram(t), path, "0")
-	program.Env = []string{hostVariable(bytes), "LD_LIBRARY_PATH=" + filepath.Join(harness.Bin(), "lib")}
-	program.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	program, page := b.startPlain(t, bytes)
 	kill := func() { _ = syscall.Kill(program.Process.Pid, syscall.SIGKILL) }
 	defer kill()
-	harness.Eventually(t, "the memory is written", func() bool { return word(steps) > 0 })
 	dir := imageDir(t, b.disk)
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -79,11 +68,11 @@ func (b *bench) plainRestores(t *testing.T, bytes uint64) (seen []float64) {
 	}
 	_ = program.Wait() // it was killed by the dump
 	for range b.rounds {
-		saved, start := word(steps), time.Now()
+		saved, start := wordOf(page, steps), time.Now()
 		if err := run(criu, "restore", "--images-dir", dir, "--restore-detached", "--libdir", dir); err != nil {
 			t.Fatal(err)
 		}
-		for word(steps) <= saved {
+		for wordOf(page, steps) <= saved {
 			time.Sleep(500 * time.Microsecond)
 		}
 		seen = append(seen, time.Since(start).Seconds())

@@ -6,6 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"syscall"
 	"testing"
 	"time"
 
@@ -56,26 +57,34 @@ func (b *bench) hostPauses(t *testing.T, daemon *harness.Daemon, bytes uint64) (
 
 func hostVariable(bytes uint64) string { return fmt.Sprintf("HOST_MIB=%d", bytes/mebibyte) }
 
-// plainPauses saves a program with private memory, which uses no GPU, by CRIU alone. It returns the
-// pauses that the program sees.
+// startPlain starts a program with private memory, which uses no GPU and not phos, and waits until
+// that is written.
+func (b *bench) startPlain(t *testing.T, bytes uint64) (program *exec.Cmd, page []byte) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "page")
+	page = newPage(t, path)
+	program = exec.Command(b.compiledMemoryProgram(t), path, "0")
+	program.Env = []string{hostVariable(bytes), "LD_LIBRARY_PATH=" + filepath.Join(harness.Bin(), "lib")}
+	program.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := program.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = program.Process.Kill() })
+	harness.Eventually(t, "the memory is written", func() bool { return wordOf(page, steps) > 0 })
+	return program, page
+}
+
+// plainPauses saves such a program by CRIU alone. It returns the pauses that the program sees.
 func (b *bench) plainPauses(t *testing.T, bytes uint64) (seen []float64) {
 	t.Helper()
 	criu, err := harness.CRIU()
 	harness.Need(t, "criu", err)
-	path := filepath.Join(t.TempDir(), "page")
-	page := newPage(t, path)
-	word := func(w word) uint64 { return binary.NativeEndian.Uint64(page[8*w:]) }
-	program := exec.Command(b.memoryProgram, path, "0")
-	program.Env = []string{hostVariable(bytes), "LD_LIBRARY_PATH=" + filepath.Join(harness.Bin(), "lib")}
-	if err := program.Start(); err != nil {
-		t.Fatal(err)
-	}
+	program, page := b.startPlain(t, bytes)
 	defer func() {
 		_ = program.Process.Kill()
 		_ = program.Wait()
 	}()
 	for range b.rounds {
-		harness.Eventually(t, "the memory is written", func() bool { return word(steps) > 0 })
 		dir := imageDir(t, b.disk)
 		settle(t, dir)
 		binary.NativeEndian.PutUint64(page[8*longestStepNs:], 0)
@@ -88,7 +97,7 @@ func (b *bench) plainPauses(t *testing.T, bytes uint64) (seen []float64) {
 			t.Fatal(err)
 		}
 		time.Sleep(100 * time.Millisecond) // for its next step
-		seen = append(seen, float64(word(longestStepNs))/1e9)
+		seen = append(seen, float64(wordOf(page, longestStepNs))/1e9)
 		remove(t, dir)
 	}
 	return seen

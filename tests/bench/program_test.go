@@ -112,7 +112,10 @@ func (b *bench) startProgram(
 	return h
 }
 
-func (h *holder) get(w word) uint64        { return binary.NativeEndian.Uint64(h.page[8*w:]) }
+// wordOf returns a word of a page.
+func wordOf(page []byte, w word) uint64 { return binary.NativeEndian.Uint64(page[8*w:]) }
+
+func (h *holder) get(w word) uint64        { return wordOf(h.page, w) }
 func (h *holder) set(w word, value uint64) { binary.NativeEndian.PutUint64(h.page[8*w:], value) }
 
 // await polls every half millisecond.
