@@ -147,3 +147,29 @@ func TestNames(t *testing.T) {
 		}
 	}
 }
+
+// TestMovedInto: the kernel unmaps the source of a move a while after the event. Memory that
+// another thread has moved there since keeps its pieces; what is unmapped later loses them.
+func TestMovedInto(t *testing.T) {
+	s := &space{missing: newPieces()}
+	s.missing.add(piece{10, 20, 0, 100})
+	s.missing.add(piece{50, 60, 1, 200})
+	unmapped := userfault.Event{Unmapped: &userfault.Range{Start: 10, End: 20}}
+	s.follow([]userfault.Event{
+		{Moved: &userfault.Move{From: 10, To: 80, Bytes: 10}},
+		{Moved: &userfault.Move{From: 50, To: 10, Bytes: 10}},
+		unmapped,
+		{Unmapped: &userfault.Range{Start: 50, End: 60}},
+	})
+	want := map[uint64]place{}
+	for i := range uint64(10) {
+		want[10+i], want[80+i] = place{1, 200 + i}, place{0, 100 + i}
+	}
+	if got := pages(t, s.missing); !same(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	s.follow([]userfault.Event{unmapped})
+	if _, left := s.missing.at(12); left {
+		t.Error("unmapped memory still has pieces")
+	}
+}

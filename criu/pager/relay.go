@@ -73,8 +73,8 @@ func listen(images *os.File) (*net.UnixListener, error) {
 	return listener, nil
 }
 
-// acceptCRIU receives the userfaultfds. An error shows at the end of the restore: the pager does
-// not hear that it is complete.
+// acceptCRIU receives the userfaultfds. If CRIU closes the connection before all processes are
+// restored, it has failed, and says why itself.
 func (k *Relay) acceptCRIU() {
 	conn, err := k.listener.AcceptUnix()
 	_ = k.listener.Close()
@@ -84,7 +84,7 @@ func (k *Relay) acceptCRIU() {
 	defer conn.Close()
 	for {
 		restored, err := k.receive(conn)
-		if err != nil {
+		if err != nil && !fdpass.HungUp(err) {
 			k.end(fmt.Errorf("receive memory from CRIU: %w", err))
 		}
 		if err != nil || restored {

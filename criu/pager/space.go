@@ -3,6 +3,7 @@ package pager
 import (
 	"errors"
 	"os"
+	"slices"
 
 	"github.com/phos-gpu/phos/internal/linux/userfault"
 )
@@ -16,6 +17,8 @@ type space struct {
 	file   userfault.File
 	// missing are the pieces that have not come.
 	missing pieces
+	// sources are ranges that were moved away. The kernel unmaps each a while after the event.
+	sources []userfault.Range
 	// faults are pages for which threads wait, and could not be given yet.
 	faults []uint64
 }
@@ -51,14 +54,29 @@ func (s *space) copy(part piece, content []byte) error {
 		}
 		return s.copyRest(part, content, pageBytes)
 	case errors.Is(err, userfault.ErrUnmapped) && bytes == pageBytes:
-		s.missing.take(part.start, part.end)
-		return nil
+		return s.copyLast(part, content)
 	case errors.Is(err, userfault.ErrUnmapped):
 		half := bytes / pageBytes / 2 * pageBytes
 		if err := s.copy(part.clip(part.start, part.start+half), content[:half]); err != nil {
 			return err
 		}
 		return s.copyRest(part, content, half)
+	}
+	return err
+}
+
+// copyLast gives a page that the kernel has just called unmapped. It says so, too, while it moves
+// the page, before it makes the event. That has not been read, so the second answer is the truth.
+func (s *space) copyLast(page piece, content []byte) error {
+	_, err := s.file.Copy(page.start, content)
+	switch {
+	case errors.Is(err, userfault.ErrPresent):
+		err = s.file.Wake(page.start, page.end)
+	case errors.Is(err, userfault.ErrUnmapped):
+		err = nil
+	}
+	if err == nil {
+		s.missing.take(page.start, page.end)
 	}
 	return err
 }
@@ -75,10 +93,8 @@ func (s *space) copyRest(part piece, content []byte, bytes uint64) error {
 func (s *space) zero(address uint64) error {
 	_, err := s.file.Zero(address, address+pageBytes)
 	switch {
-	case errors.Is(err, userfault.ErrPresent):
-		return s.file.Wake(address, address+pageBytes)
-	case errors.Is(err, userfault.ErrUnmapped):
-		return nil
+	case errors.Is(err, userfault.ErrPresent), errors.Is(err, userfault.ErrUnmapped):
+		return s.file.Wake(address, address+pageBytes) // its thread finds out itself
 	}
 	return err
 }
@@ -94,7 +110,7 @@ func (s *space) follow(events []userfault.Event) (children []userfault.File) {
 		case event.Removed != nil:
 			s.missing.take(event.Removed.Start, event.Removed.End)
 		case event.Unmapped != nil:
-			s.missing.take(event.Unmapped.Start, event.Unmapped.End)
+			s.unmap(*event.Unmapped)
 		case event.Moved != nil:
 			s.move(*event.Moved)
 		}
@@ -102,8 +118,19 @@ func (s *space) follow(events []userfault.Event) (children []userfault.File) {
 	return children
 }
 
+// unmap drops what was unmapped. The source of a move has lost its pieces with the move, and what
+// is there now was moved there since.
+func (s *space) unmap(r userfault.Range) {
+	if i := slices.Index(s.sources, r); i >= 0 {
+		s.sources = slices.Delete(s.sources, i, i+1)
+		return
+	}
+	s.missing.take(r.Start, r.End)
+}
+
 // move lets pieces come where their memory was moved to.
 func (s *space) move(m userfault.Move) {
+	s.sources = append(s.sources, userfault.Range{Start: m.From, End: m.From + m.Bytes})
 	moved := s.missing.take(m.From, m.From+m.Bytes)
 	s.missing.take(m.To, m.To+m.Bytes)
 	for _, one := range moved {
