@@ -60,14 +60,14 @@ func (s *Snapshot) waiting() (work []waiting, bytes uint64) {
 
 // finishOne writes one copied piece.
 func (s *Snapshot) finishOne(ctx context.Context, w waiting) error {
-	if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {
-		return err
-	}
 	if w.piece.guard != nil {
 		w.piece.guard.Save(w.piece.Address)
-		if w.piece.copied == nil { // it was written, or could not be
+		if w.piece.copied == nil { // it was written, and has been charged, or could not be
 			return s.failure()
 		}
+	}
+	if err := s.limit.Wait(ctx, int(w.piece.Bytes)); err != nil {
+		return err
 	}
 	copied := w.piece.copied
 	if shadow := w.piece.shadow; shadow != nil {

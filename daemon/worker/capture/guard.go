@@ -2,6 +2,7 @@ package capture
 
 import (
 	"context"
+	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -29,12 +30,9 @@ func (s *Snapshot) guard(ctx context.Context, f finding) finding {
 		at[address].guard = nil
 		left.pieces = append(left.pieces, at[address])
 	}
-	for _, piece := range f.pieces {
-		if piece.guard != nil {
-			s.add([]*cutPiece{piece}, &s.stats.GuardedBytes)
-			s.progress("cut", piece)
-		}
-	}
+	guarded := slices.DeleteFunc(slices.Clone(f.pieces), func(piece *cutPiece) bool { return piece.guard == nil })
+	s.add(guarded, &s.stats.GuardedBytes)
+	s.progress("cut", guarded...)
 	return left
 }
 

@@ -2,6 +2,7 @@ package simt
 
 import (
 	"fmt"
+	"runtime"
 	"sync/atomic"
 
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -43,10 +44,14 @@ func (w *warp) heap(lane int) *heapView {
 	return &heapView{w, lane, program.heap, program.heapBytes}
 }
 
-// lock spins. The holder is another goroutine in allocate or release, which both end soon.
+// lock spins. The holder is another goroutine in allocate or release. It may wait for a chunk, and
+// whatever it waits for may wait for this warp's spans: they are given up at each turn.
 func (h *heapView) lock() {
-	word := h.w.heapWord(h.lane, h.base+heapLock)
-	for !atomic.CompareAndSwapUint64(word, 0, 1) {
+	r := h.w.block.runner
+	for !atomic.CompareAndSwapUint64(h.w.heapWord(h.lane, h.base+heapLock), 0, 1) {
+		runtime.Gosched()
+		r.reader.Tick()
+		r.refresh()
 	}
 }
 

@@ -248,8 +248,20 @@ func (w *warp) locateLocal(lane int, at, bytes uint64) unsafe.Pointer {
 	return unsafe.Pointer(&w.local[uint64(lane)*each+at])
 }
 
-// pointers finds the memory of every lane of mask.
+// pointers finds the memory of every lane of mask. A lane may wait for its chunk, and what was
+// found for others is stale then: it looks again.
 func (w *warp) pointers(in *code.Inst, mask uint32, write bool, into *lanes.Pointers) {
+	for {
+		version := w.block.runner.version
+		w.findPointers(in, mask, write, into)
+		if w.block.runner.version == version {
+			return
+		}
+	}
+}
+
+// findPointers is pointers, once.
+func (w *warp) findPointers(in *code.Inst, mask uint32, write bool, into *lanes.Pointers) {
 	address := w.addresses(in, &w.address)
 	if in.Memory.Space == code.Local {
 		for m := mask; m != 0; m &= m - 1 {
