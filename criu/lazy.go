@@ -14,10 +14,7 @@ import (
 // CanLoad reports whether CRIU and the kernel can restore memory while processes of a user run.
 // CRIU without phos's patch can do it only for root.
 func (c *CPU) CanLoad(ctx context.Context, uid uint32) bool {
-	if uid == 0 {
-		return c.lazyPages.in(ctx, c.options.Program)
-	}
-	return c.usersLazyPages.in(ctx, c.options.Program)
+	return c.usersLazyPages.in(ctx, c.options.Program) || uid == 0 && c.lazyPages.in(ctx, c.options.Program)
 }
 
 // Composes reports whether a pager writes a file of CRIU's.

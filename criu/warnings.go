@@ -11,8 +11,7 @@ import (
 func (c *CPU) Learn(ctx context.Context) {
 	if _, err := c.version.get(ctx, c.options.Program); err == nil {
 		c.trackedByOthers(ctx)
-		c.lazyPages.in(ctx, c.options.Program)
-		c.usersLazyPages.in(ctx, c.options.Program)
+		c.CanLoad(ctx, 0)
 		_ = c.checkTracking(ctx) // the first checkpoint asks again, and reports an error
 	}
 }

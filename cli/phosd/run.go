@@ -151,6 +151,7 @@ func (o *options) serve(stdout io.Writer, ready *readiness.Pipe) (err error) {
 	}
 	go func() {
 		cpu.Learn(ctx)
+		logger.Debug("CRIU's features are known")
 		for _, warning := range cpu.Warnings(ctx) {
 			logger.Warn(warning)
 		}

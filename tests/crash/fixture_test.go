@@ -153,7 +153,9 @@ func (r *fixture) pauseAt(step string) (resume func()) {
 		r.t.Fatal(err)
 	}
 	file := filepath.Join(dir, "on")
+	from := r.logSize()
 	r.daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=until:" + file)
+	r.waitLog(from, "CRIU's features are known") // a CRIU that is asked looks like one left behind
 	return func() {
 		r.t.Helper()
 		if err := os.WriteFile(file, nil, 0o600); err != nil {
