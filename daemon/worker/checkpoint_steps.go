@@ -166,7 +166,7 @@ func (s *workerCheckpoint) cut(ctx context.Context, deadline time.Duration) erro
 	}
 	// A stuck disk may block this goroutine. Once the checkpoint is cancelled it must not block the
 	// program too.
-	defer context.AfterFunc(ctx, s.release)()
+	defer context.AfterFunc(ctx, s.giveUp)()
 	limited, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	if err := s.gate.drainFrozen(limited); err != nil {
@@ -184,6 +184,9 @@ func (s *workerCheckpoint) cut(ctx context.Context, deadline time.Duration) erro
 	if err = errors.Join(err, <-memory); err != nil {
 		if errors.Is(err, session.ErrBusy) || errors.Is(err, session.ErrCapturing) {
 			err = busyError{err}
+		}
+		if s.snapshot != nil {
+			s.snapshot.Discard()
 		}
 		return errors.Join(err, s.resume())
 	}
@@ -229,6 +232,14 @@ func (s *workerCheckpoint) release() {
 	s.gate.open()
 }
 
+// giveUp lets the program go on although this goroutine may be blocked by a disk.
+func (s *workerCheckpoint) giveUp() {
+	s.release()
+	if s.snapshot != nil {
+		s.snapshot.GiveUp()
+	}
+}
+
 // resume lets the program go on. What is saved stays saved, until the next cut.
 func (s *workerCheckpoint) resume() error {
 	if s.gate == nil {
@@ -247,7 +258,7 @@ func (s *workerCheckpoint) finish(ctx context.Context) (*api.SaveResult, error) 
 	if s.phase != cut || s.writer == nil {
 		return nil, fmt.Errorf("%w: finish", errOrder)
 	}
-	defer context.AfterFunc(ctx, s.release)()
+	defer context.AfterFunc(ctx, s.giveUp)()
 	tree := &image.Tree{}
 	var stats capture.Stats
 	if s.snapshot != nil {

@@ -46,7 +46,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 
 // releaseCopies releases the copies of an earlier cut. Their hashes were already forgotten.
 func (s *Snapshot) releaseCopies() error {
-	s.unguard()
+	s.Discard()
 	for _, m := range s.memories {
 		for i := range m.pieces {
 			piece := &m.pieces[i]

@@ -2,13 +2,14 @@ package capture
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
 
 // guard guards pieces that can be copied when the program writes them, and returns the others.
-func (s *Snapshot) guard(ctx context.Context, f finding) finding {
+func (s *Snapshot) guard(f finding) finding {
 	guard, ok := f.memory.source.Memory.(gpu.WriteGuard)
 	if !ok || f.memory.compares() || s.options.Direct || len(f.pieces) == 0 {
 		return f
@@ -19,11 +20,8 @@ func (s *Snapshot) guard(ctx context.Context, f finding) finding {
 		at[piece.Address] = piece
 		piece.guard = guard
 	}
-	s.guarded = append(s.guarded, guard)
-	// The program may go on after the request has ended: what it writes is still saved.
-	ctx = context.WithoutCancel(ctx)
-	rest := guard.Guard(chunks, func(address uint64, content []byte) {
-		s.saveGuarded(ctx, f.memory, at[address], content)
+	rest := s.startGuard(guard, chunks, func(address uint64, content []byte) {
+		s.saveGuarded(f.memory, at[address], content)
 	})
 	left := finding{memory: f.memory}
 	for _, address := range rest {
@@ -36,31 +34,85 @@ func (s *Snapshot) guard(ctx context.Context, f finding) finding {
 	return left
 }
 
+// startGuard guards chunks, unless the snapshot is given up, and returns those that it could not.
+func (s *Snapshot) startGuard(guard gpu.WriteGuard, chunks []uint64, save gpu.Saver) (rest []uint64) {
+	s.guards.Lock()
+	defer s.guards.Unlock()
+	if s.givenUp.Err() != nil {
+		return chunks
+	}
+	s.guarded = append(s.guarded, guard)
+	return guard.Guard(chunks, save)
+}
+
 // saveGuarded saves a piece as it was at the cut: into a buffer, or, if none is left, by writing
 // it.
-func (s *Snapshot) saveGuarded(ctx context.Context, m *memory, piece *cutPiece, content []byte) {
+func (s *Snapshot) saveGuarded(m *memory, piece *cutPiece, content []byte) {
 	if copied := s.takeBuffer(); copied != nil {
 		copy(copied.bytes, content)
 		piece.copied = copied
 		return
 	}
 	s.limit.Charge(len(content))
-	if err := s.put(ctx, m, piece.Range, content, nil); err != nil {
-		s.mu.Lock()
-		defer s.mu.Unlock()
-		s.failed = wrap("save before it is written", m, err)
+	done, err := s.putUnlessGivenUp(content)
+	if err != nil {
+		s.fail(wrap("save before it is written", m, err))
 		return
 	}
-	known, _ := m.find(piece.Range)
-	piece.hash = known.hash
+	s.record(m, piece.Range, content, done, nil)
+	piece.hash = done.hash
 }
 
-// unguard lets the program write everything.
-func (s *Snapshot) unguard() {
+// putUnlessGivenUp stores a content. The program may wait for it, so a disk that hangs must not
+// hold it longer than the snapshot lasts.
+func (s *Snapshot) putUnlessGivenUp(content []byte) (stored, error) {
+	type result struct {
+		stored
+		err error
+	}
+	ended := make(chan result, 1)
+	content = slices.Clone(content) // the program may change it while the disk still hangs
+	go func() {
+		// What is written as the request ends is still saved: ctx is not the request's.
+		hash, written, err := s.target.Put(s.givenUp, content)
+		ended <- result{stored{hash, written}, err}
+	}()
+	select {
+	case r := <-ended:
+		return r.stored, r.err
+	case <-s.givenUp.Done():
+		return stored{}, context.Cause(s.givenUp)
+	}
+}
+
+// GiveUp makes the snapshot fail, and lets the program write everything at once, even if a disk
+// hangs. It may be called at any time, also while another method runs.
+func (s *Snapshot) GiveUp() {
+	s.giveUp(errGivenUp)
+	s.fail(errGivenUp) // first: what is not guarded counts as saved
+	s.Discard()
+}
+
+var errGivenUp = errors.New("the checkpoint was given up")
+
+// Discard lets the program write what the last cut has not saved yet, which is then lost. Cut may
+// be called again.
+func (s *Snapshot) Discard() {
+	s.guards.Lock()
+	defer s.guards.Unlock()
 	for _, each := range s.guarded {
 		each.Unguard()
 	}
 	s.guarded = nil
+}
+
+// fail remembers why a piece was not saved when it was written.
+func (s *Snapshot) fail(err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.failed == nil {
+		s.failed = err
+	}
 }
 
 // failure returns why a piece was not saved when it was written, if there is such a piece.

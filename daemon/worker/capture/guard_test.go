@@ -105,3 +105,36 @@ func TestAbortWhileWritten(t *testing.T) {
 		m.take(c, target, Options{})
 	}
 }
+
+// TestDiskHangs: the disk hangs while kernels and Finish save chunks. The kernels go on when the
+// checkpoint is given up, and the chunks that the disk writes late are not taken for saved ones.
+func TestDiskHangs(t *testing.T) {
+	const streams = 3
+	m := openMachine(t, specs["marks"], 30)
+	target := newShelf()
+	c := New(m.sources)
+	must(t, fillAll(m, 1))
+	s, err := c.Begin(target, Options{BudgetBytes: 1})
+	must(t, err)
+	must(t, s.Precopy(t.Context()))
+	must(t, fillAll(m, 2))
+	must(t, s.Cut(t.Context()))
+
+	target.arrived, target.hung = make(chan struct{}, 30), make(chan struct{})
+	var finished sync.WaitGroup
+	finished.Go(func() {
+		if _, err := s.Finish(t.Context()); err == nil {
+			t.Error("finished without a disk")
+		}
+	})
+	stop := m.scribble(streams)
+	for range streams + 1 { // that one stores nothing more is what is tested
+		<-target.arrived
+	}
+	s.GiveUp()
+	stop()
+	must(t, fillAll(m, 3))
+	close(target.hung)
+	finished.Wait()
+	m.take(c, target, Options{})
+}

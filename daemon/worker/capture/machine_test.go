@@ -22,12 +22,22 @@ type shelf struct {
 	contents map[image.Hash][]byte
 	bytes    uint64 // of what was new
 	fail     error
+	// hung is a disk that hangs until it is closed; arrived gets a token of each Put that waits.
+	hung    chan struct{}
+	arrived chan struct{}
 }
 
 func newShelf() *shelf { return &shelf{contents: map[image.Hash][]byte{}} }
 
 func (s *shelf) Put(_ context.Context, content []byte) (image.Hash, bool, error) {
 	hash := image.Sum(content)
+	if s.hung != nil {
+		select {
+		case s.arrived <- struct{}{}:
+		default:
+		}
+		<-s.hung
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.fail != nil {

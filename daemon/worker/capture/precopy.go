@@ -3,6 +3,7 @@ package capture
 import (
 	"context"
 
+	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/ckpt/pool"
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -173,17 +174,29 @@ func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied
 	return s.put(ctx, m, r, copied.bytes[:r.Bytes], &s.stats.CopiedBytes)
 }
 
+// stored is a content that the target has.
+type stored struct {
+	hash image.Hash
+	// written is set if it was new to the target.
+	written bool
+}
+
 // put stores a copied content and records its hash.
 func (s *Snapshot) put(ctx context.Context, m *memory, r gpu.Range, bytes []byte, into *uint64) error {
 	hash, written, err := s.target.Put(ctx, bytes)
 	if err != nil {
 		return err
 	}
-	c := content{hash: hash}
+	s.record(m, r, bytes, stored{hash, written}, into)
+	return nil
+}
+
+// record records the hash of a stored content.
+func (s *Snapshot) record(m *memory, r gpu.Range, bytes []byte, done stored, into *uint64) {
+	c := content{hash: done.hash}
 	if m.compares() {
 		c.digest, c.digested = m.digestOf(bytes), true
 	}
 	m.learn(r, c)
-	s.count(r, hash, written, into)
-	return nil
+	s.count(r, done.hash, done.written, into)
 }

@@ -1,6 +1,7 @@
 package capture
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -51,7 +52,8 @@ type Stats struct {
 	BufferBytes uint64
 }
 
-// Snapshot is one checkpoint. Its methods must not be called concurrently, except Stats and Hurry.
+// Snapshot is one checkpoint. Its methods must not be called concurrently, except Stats, Hurry
+// and GiveUp.
 type Snapshot struct {
 	capture *Capture
 	target  Target
@@ -62,7 +64,13 @@ type Snapshot struct {
 	hurry   atomic.Bool
 	ended   bool
 	shadows map[*memory]gpu.Shadows // copies within devices, where supported
-	guarded []gpu.WriteGuard        // memories that may have guarded pieces
+
+	// givenUp ends with GiveUp and Abort.
+	givenUp context.Context
+	giveUp  context.CancelCauseFunc
+
+	guards  sync.Mutex       // guards what follows
+	guarded []gpu.WriteGuard // memories that may have guarded pieces
 
 	mu    sync.Mutex
 	stats Stats
@@ -117,7 +125,9 @@ func newSnapshot(c *Capture, target Target, options Options) (*Snapshot, error) 
 	}
 	buffers.pin = pinner(c.sources())
 	staging.pin = buffers.pin
+	givenUp, giveUp := context.WithCancelCause(context.Background())
 	return &Snapshot{
+		givenUp: givenUp, giveUp: giveUp,
 		capture: c, target: target, options: options, buffers: buffers, staging: staging,
 		shadows: map[*memory]gpu.Shadows{},
 		limit:   options.Limit, written: map[image.Hash]bool{},
@@ -156,7 +166,7 @@ func (s *Snapshot) Abort() {
 	}
 	s.ended = true
 	s.recordTouches(false)
-	s.unguard()
+	s.GiveUp()
 	s.buffers.close()
 	s.staging.close()
 	for _, shadows := range s.shadows {

@@ -16,7 +16,7 @@ func takers() pool.Workers { return pool.Workers{Count: max(pool.All().Count, 2)
 func (s *Snapshot) take(ctx context.Context, found <-chan finding) error {
 	for f := range found {
 		s.add(f.pieces, &s.stats.CutBytes, &s.total)
-		rest, err := s.shadow(s.guard(ctx, f))
+		rest, err := s.shadow(s.guard(f))
 		if err != nil {
 			return wrap("cut", f.memory, err)
 		}

@@ -45,11 +45,12 @@ func (m *Memory) saveChunk(i uint64) {
 	p.started = true
 	m.mu.Unlock()
 
+	defer func() { // also if save panics
+		m.mu.Lock()
+		defer m.mu.Unlock()
+		m.endGuard(i, p)
+	}()
 	p.save(m.window.Address+i*gpu.ChunkBytes, m.data[i*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes:(i+1)*gpu.ChunkBytes])
-
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	m.endGuard(i, p)
 }
 
 // endGuard lets a chunk be written. Memory.mu is held.
