@@ -206,12 +206,16 @@ func (c *checkpoint) inspect(ctx context.Context) (err error) {
 	return nil
 }
 
+// settleNotice is how long programs may take to settle before the caller is told.
+const settleNotice = 300 * time.Millisecond
+
 // settle waits for the memory of restored programs.
 func (c *checkpoint) settle(ctx context.Context) error {
 	loader, ok := c.order.CPU.(LazyLoader)
 	if !ok {
 		return nil
 	}
+	defer time.AfterFunc(settleNotice, func() { c.progress.phase("settle") }).Stop()
 	for _, root := range c.order.Roots {
 		if err := loader.Settle(ctx, root); err != nil {
 			return fmt.Errorf("wait for the memory of restored pid %d: %w", root.PID, err)

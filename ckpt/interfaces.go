@@ -127,6 +127,13 @@ type Warner interface {
 	Warnings(ctx context.Context) []string
 }
 
+// RestoredTracker is a CPU that makes a userfaultfd in each process that it restores.
+type RestoredTracker interface {
+	// TrackRestored returns the userfaultfd of a process of a restored tree, with which its writes can
+	// be tracked. The error is ErrUntracked if there is none. The caller closes it.
+	TrackRestored(ctx context.Context, process proc.Identity) (userfaultfd *os.File, err error)
+}
+
 // WriteTracker is a CPU that can use what a Track finds.
 type WriteTracker interface {
 	TracksWrites() bool
@@ -148,8 +155,8 @@ type LazyLoader interface {
 	Composes(name string) bool
 	// Load completes the images of a tree for a Restore with this Memory.
 	Load(ctx context.Context, order LoadOptions) (Memory, error)
-	// Settle blocks until all memory is there of the restored tree to which a process belongs, if
-	// there is one: nothing else may be saved of it before.
+	// Settle blocks until the restored tree to which a process belongs, if there is one, runs and
+	// has all its memory: nothing may be saved of it before.
 	Settle(ctx context.Context, process proc.Identity) error
 }
 

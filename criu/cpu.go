@@ -81,11 +81,12 @@ func (c *CPU) CacheKernelFeatures(ctx context.Context) error {
 }
 
 var (
-	_ ckpt.CPU          = (*CPU)(nil)
-	_ ckpt.Prestarter   = (*CPU)(nil)
-	_ ckpt.WriteTracker = (*CPU)(nil)
-	_ ckpt.LazyLoader   = (*CPU)(nil)
-	_ ckpt.Warner       = (*CPU)(nil)
+	_ ckpt.CPU             = (*CPU)(nil)
+	_ ckpt.Prestarter      = (*CPU)(nil)
+	_ ckpt.RestoredTracker = (*CPU)(nil)
+	_ ckpt.WriteTracker    = (*CPU)(nil)
+	_ ckpt.LazyLoader      = (*CPU)(nil)
+	_ ckpt.Warner          = (*CPU)(nil)
 )
 
 // Deadlines of calls whose context has none.

@@ -2,9 +2,7 @@ package criu
 
 import (
 	"context"
-	"errors"
-	"maps"
-	"slices"
+	"os"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/pager"
@@ -47,31 +45,26 @@ func (p *plan) addPager(order ckpt.RestoreOptions) {
 // Loaded waits until all memory of the tree is there.
 func (r *restored) Loaded(ctx context.Context) error { return r.client.Loaded(ctx) }
 
-// Settle waits for the memory of the restored tree of a process.
+// Settle waits until the restore that has made a process is over, and for the tree's memory.
 func (c *CPU) Settle(ctx context.Context, process proc.Identity) error {
-	for _, tree := range c.sharing.loading() {
-		inner, err := tree.client.Processes()
-		if err != nil && !errors.Is(err, proc.ErrGone) {
-			return err
-		}
-		if !slices.Contains(slices.Collect(maps.Values(inner)), process) {
-			continue
-		}
-		if err := tree.client.Loaded(ctx); err != nil {
-			return err
-		}
+	if err := c.sharing.waitFinished(ctx, process); err != nil {
+		return err
+	}
+	if tree := c.sharing.treeOf(process); tree != nil {
+		return tree.client.Loaded(ctx)
 	}
 	return nil
 }
 
-// loading returns the trees whose memory may still be coming.
-func (s *sharing) loading() (found []*restored) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for tree := range s.trees {
-		if tree.client.Loading() {
-			found = append(found, tree)
-		}
+// TrackRestored implements ckpt.RestoredTracker.
+func (c *CPU) TrackRestored(ctx context.Context, process proc.Identity) (*os.File, error) {
+	tree := c.sharing.treeOf(process)
+	if tree == nil {
+		return nil, ckpt.ErrUntracked
 	}
-	return found
+	status, err := proc.ReadStatus(process.PID)
+	if err != nil {
+		return nil, err
+	}
+	return tree.client.Track(ctx, status.InnermostPID())
 }

@@ -66,6 +66,8 @@ type restored struct {
 	committed bool
 	record    *record
 	found     map[int]proc.Identity
+	// unfinished is nil for a tree that another phosd has restored.
+	unfinished *unfinished
 }
 
 // Restore restores a tree, which stays frozen until Keep.
@@ -91,18 +93,24 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Rest
 		p.closeFlows()
 		return nil, errors.Join(err, removeSocket(order.Control))
 	}
+	var pids []int
+	if !order.NewPids {
+		pids = p.PIDs
+	}
+	restoring := c.sharing.begin(pids)
 	var failed flowError
 	for _, each := range p.flows {
 		go each.run(&failed)
 	}
 	client, err := restorer.Start(ctx, c.options.Roles, order.Control, p.Order, p.files)
 	if err != nil {
+		restoring.finish()
 		return nil, errors.Join(failed.cause(err), removeSocket(order.Control))
 	}
 	if m, ok := order.Memory.(memory); ok {
 		m.HandOver()
 	}
-	back := &restored{client: client, control: order.Control, record: r}
+	back := &restored{client: client, control: order.Control, record: r, unfinished: restoring}
 	if back.found, err = back.readProcesses(); err != nil {
 		return nil, errors.Join(err, back.Kill())
 	}
@@ -411,12 +419,14 @@ func (r *restored) Keep() error {
 		return err
 	}
 	r.committed = true
+	r.unfinished.finish()
 	return nil
 }
 
 // Kill ends the tree.
 func (r *restored) Kill() error {
 	if !r.committed {
+		defer r.unfinished.finish()
 		return errors.Join(r.client.Abandon(), removeSocket(r.control))
 	}
 	if err := r.client.Kill(); err != nil && !errors.Is(err, proc.ErrGone) {

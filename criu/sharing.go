@@ -2,6 +2,7 @@ package criu
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -22,6 +23,8 @@ type sharing struct {
 	mu    sync.Mutex
 	trees map[*restored]bool
 	busy  map[string]bool
+	// unfinished are restores, some of which may be over.
+	unfinished []*unfinished
 	// changed is closed and replaced when files become free.
 	changed chan struct{}
 }
@@ -70,6 +73,18 @@ func (s *sharing) add(r *restored) {
 	s.trees[r] = true
 }
 
+// treeOf returns the restored tree to which a process belongs, or nil.
+func (s *sharing) treeOf(process proc.Identity) *restored {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for tree := range s.trees {
+		if restorer := tree.client.Identity(); proc.Descends(process.PID, restorer.PID) && !restorer.Gone() {
+			return tree
+		}
+	}
+	return nil
+}
+
 // living returns the processes of all trees that still exist.
 func (s *sharing) living() (found []proc.Identity) {
 	s.mu.Lock()
@@ -77,7 +92,7 @@ func (s *sharing) living() (found []proc.Identity) {
 	s.mu.Unlock()
 	for _, tree := range trees {
 		inner, err := tree.client.Processes()
-		if err != nil || len(inner) == 0 {
+		if errors.Is(err, proc.ErrGone) || err == nil && len(inner) == 0 {
 			s.mu.Lock()
 			delete(s.trees, tree)
 			s.mu.Unlock()

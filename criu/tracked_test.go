@@ -83,11 +83,17 @@ func (s *tracked) track(_ context.Context, process proc.Identity) (*os.File, fun
 // precopy copies the program's memory.
 func (s *tracked) precopy(cpu *CPU, dir *os.File) {
 	s.t.Helper()
+	s.precopyBy(cpu, dir, s.track)
+}
+
+// precopyBy copies the program's memory with what track finds.
+func (s *subject) precopyBy(cpu *CPU, dir *os.File, track ckpt.Track) {
+	s.t.Helper()
 	tree, err := cpu.Inspect(within(s.t), s.root)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	drop, err := cpu.Precopy(within(s.t), tree, dir, s.track)
+	drop, err := cpu.Precopy(within(s.t), tree, dir, track)
 	if err != nil {
 		s.t.Fatal(err)
 	}

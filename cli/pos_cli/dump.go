@@ -310,6 +310,8 @@ func followDump(
 // phaseText returns a phase of a checkpoint or a restore in words.
 func phaseText(phase string) string {
 	switch phase {
+	case "settle":
+		return "waiting until its restore is complete"
 	case "copy":
 		return "copying while the program runs"
 	case "drain":

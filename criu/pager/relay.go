@@ -28,8 +28,7 @@ const restoredWord = 0x52535446
 type Relay struct {
 	link     *fdpass.Conn
 	listener *net.UnixListener
-	// kill ends the tree, which must not run without its memory.
-	kill func(reason string)
+	hooks    Hooks
 
 	mu       sync.Mutex // guards what follows
 	kept     map[int]*os.File
@@ -40,13 +39,21 @@ type Relay struct {
 	loaded chan struct{}
 }
 
+// Hooks are what a relay asks of the restorer.
+type Hooks struct {
+	// Kill ends the tree, which must not run without its memory.
+	Kill func(reason string)
+	// Track takes the userfaultfd of a process, by its pid, with which its writes can be tracked.
+	Track func(pid int, userfaultfd *os.File)
+}
+
 // NewRelay listens for CRIU in the directory of its images. It takes over the link.
-func NewRelay(link, images *os.File, kill func(reason string)) (*Relay, error) {
+func NewRelay(link, images *os.File, hooks Hooks) (*Relay, error) {
 	conn, err := fdpass.NewConn(link)
 	if err != nil {
 		return nil, err
 	}
-	k := &Relay{link: conn, kill: kill, kept: map[int]*os.File{}, loaded: make(chan struct{})}
+	k := &Relay{link: conn, hooks: hooks, kept: map[int]*os.File{}, loaded: make(chan struct{})}
 	if k.listener, err = listen(images); err != nil {
 		return nil, errors.Join(fmt.Errorf("listen for CRIU: %w", err), conn.Close())
 	}
@@ -107,13 +114,13 @@ func (k *Relay) receive(conn *net.UnixConn) (restored bool, err error) {
 	if pid < 0 {
 		return false, nil // a zombie
 	}
-	beside := make([]byte, unix.CmsgSpace(4))
+	beside := make([]byte, unix.CmsgSpace(4*2))
 	_, n, _, _, err := conn.ReadMsgUnix(word[:1], beside)
 	if err != nil {
 		return false, err
 	}
 	files, err := fdpass.Files(beside[:n])
-	if err == nil && len(files) != 1 {
+	if err == nil && len(files) != 1 && len(files) != 2 {
 		err = fmt.Errorf("%d files for pid %d", len(files), pid)
 	}
 	if err != nil {
@@ -121,6 +128,9 @@ func (k *Relay) receive(conn *net.UnixConn) (restored bool, err error) {
 		return false, err
 	}
 	k.keep(pid, files[0])
+	if len(files) > 1 {
+		k.hooks.Track(pid, files[1])
+	}
 	return false, k.link.Send(fromRestorer{Process: pid}, files[0])
 }
 
@@ -198,7 +208,7 @@ func (k *Relay) end(why error) {
 	k.ended, k.failed = true, fmt.Errorf("%w: %w", ckpt.ErrMemoryLost, why)
 	k.mu.Unlock()
 	close(k.loaded) // those that wait are told before the tree, and this process, end
-	k.kill(why.Error())
+	k.hooks.Kill(why.Error())
 }
 
 // Loaded reports whether all memory is there.

@@ -250,34 +250,54 @@ func (c *Client) Wait(ctx context.Context) (status int, err error) {
 	return reply.Status, nil
 }
 
-// ask sends one request over a connection of its own.
+// Track returns the userfaultfd that CRIU has made in a process, which is named by its pid in the
+// image. The error is ckpt.ErrUntracked if there is none.
+func (c *Client) Track(ctx context.Context, pid int) (*os.File, error) {
+	_, files, err := c.askFile(ctx, request{Track: pid})
+	if err == nil && len(files) != 1 {
+		err = fmt.Errorf("restorer: %d userfaultfds of one process", len(files))
+	}
+	if err != nil {
+		fdpass.Close(files)
+		return nil, err
+	}
+	return files[0], nil
+}
+
+// ask sends a request whose answer has no file.
 func (c *Client) ask(ctx context.Context, what request) (answer, error) {
+	reply, files, err := c.askFile(ctx, what)
+	fdpass.Close(files)
+	return reply, err
+}
+
+// askFile sends one request over a connection of its own.
+func (c *Client) askFile(ctx context.Context, what request) (reply answer, files []*os.File, err error) {
 	conn, err := dial(c.socket)
 	if err != nil {
-		return answer{}, fmt.Errorf("restorer: %w", err)
+		return answer{}, nil, fmt.Errorf("restorer: %w", err)
 	}
 	defer conn.Close()
 	if !what.Wait && !what.Loaded {
 		// All other requests are answered at once.
 		if err := conn.Deadline(time.Now().Add(replyTimeout)); err != nil {
-			return answer{}, fmt.Errorf("restorer: %w", err)
+			return answer{}, nil, fmt.Errorf("restorer: %w", err)
 		}
 	}
 	stop := context.AfterFunc(ctx, func() { _ = conn.Deadline(time.Unix(1, 0)) })
 	defer stop()
-	var reply answer
 	if err = conn.Send(what); err == nil {
-		_, err = conn.Receive(&reply)
+		files, err = conn.Receive(&reply)
 	}
 	switch {
 	case ctx.Err() != nil:
-		return answer{}, context.Cause(ctx)
+		return answer{}, files, context.Cause(ctx)
 	case fdpass.HungUp(err):
-		return answer{}, fmt.Errorf("restorer: %w", proc.ErrGone)
+		return answer{}, files, fmt.Errorf("restorer: %w", proc.ErrGone)
 	case err != nil:
-		return answer{}, fmt.Errorf("restorer: %w", err)
+		return answer{}, files, fmt.Errorf("restorer: %w", err)
 	}
-	return reply, reply.err()
+	return reply, files, reply.err()
 }
 
 // Identity returns the restorer's process.

@@ -56,6 +56,7 @@ var kinds = fdpass.Kinds{
 	{Name: "gone", Err: proc.ErrGone},
 	{Name: "changed", Err: savedfile.ErrChanged},
 	{Name: "lost", Err: ckpt.ErrMemoryLost},
+	{Name: "untracked", Err: ckpt.ErrUntracked},
 }
 
 func newAnswer(err error) answer { return answer{Outcome: kinds.Outcome(err)} }

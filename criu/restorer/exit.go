@@ -3,6 +3,7 @@ package restorer
 import (
 	"errors"
 	"fmt"
+	"os"
 	"sync"
 	"time"
 
@@ -90,18 +91,30 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 				return
 			}
 			fdpass.Close(files)
-			reply := s.answer(received)
+			reply, file := s.answer(received)
 			_ = conn.Deadline(time.Now().Add(replyTimeout))
 			// A client that kills the tree knows how it ends.
-			if conn.Send(reply) == nil && (reply.Ended || received.Kill && reply.Error == "") {
+			if conn.Send(reply, file...) == nil && (reply.Ended || received.Kill && reply.Error == "") {
 				s.status.reportOnce.Do(func() { close(s.status.reported) })
 			}
 		}()
 	}
 }
 
-// answer carries out a request.
-func (s *server) answer(received request) answer {
+// answer carries out a request. The answer may come with a file.
+func (s *server) answer(received request) (reply answer, file []*os.File) {
+	if received.Track > 0 {
+		found, err := s.trackers.of(received.Track)
+		if err == nil {
+			file = []*os.File{found}
+		}
+		return newAnswer(err), file
+	}
+	return s.answerPlain(received), nil
+}
+
+// answerPlain is answer for requests whose answer has no file.
+func (s *server) answerPlain(received request) answer {
 	switch {
 	case received.Describe:
 		return answer{Outside: s.order.Outside, Loading: s.loading()}

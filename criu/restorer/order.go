@@ -115,6 +115,8 @@ type request struct {
 	Describe bool `json:"describe,omitempty"`
 	// Loaded is answered when all memory is there.
 	Loaded bool `json:"loaded,omitempty"`
+	// Track is a pid in the image. The answer has the process's userfaultfd, to track its writes.
+	Track int `json:"track,omitempty"`
 }
 
 // answer is the restorer's reply.

@@ -267,6 +267,9 @@ func (s *server) options() (*rpc.CriuOpts, []*os.File) {
 		NetworkLock:       rpc.CriuNetworkLockMethod_SKIP.Enum(),
 		LazyPages:         proto.Bool(s.relay != nil),
 	}
+	if s.relay != nil {
+		runner.TrackWritten(options)
+	}
 	var files []*os.File
 	for _, inherited := range s.order.Inherit {
 		options.InheritFd = append(options.InheritFd, &rpc.InheritFd{

@@ -31,6 +31,8 @@ type server struct {
 	// relay is nil for a tree whose memory CRIU has restored; lost is why a tree was killed.
 	relay *pager.Relay
 	lost  atomic.Pointer[string]
+	// trackers are userfaultfds of restored processes.
+	trackers trackers
 	// output gets what the tree writes to ends without a reader.
 	output *output
 }
@@ -77,6 +79,7 @@ func (s *server) run(conn *fdpass.Conn) error {
 		return errors.Join(err, conn.Send(newAnswer(err)))
 	}
 	drained := s.copyOutput()
+	go s.answerAll(listener)
 	if err := conn.Send(answer{}); err != nil {
 		return errors.Join(err, s.abort())
 	}
@@ -90,7 +93,7 @@ func (s *server) run(conn *fdpass.Conn) error {
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	s.serve(listener, drained)
+	s.serve(drained)
 	return nil
 }
 
@@ -135,10 +138,9 @@ func (s *server) waitCommit(orders <-chan request) bool {
 	}
 }
 
-// serve answers requests until the tree has ended and a client has received its exit status.
-func (s *server) serve(listener *fdpass.Listener, drained <-chan struct{}) {
+// serve waits until the tree has ended and a client has received its exit status.
+func (s *server) serve(drained <-chan struct{}) {
 	s.closeFiles()
-	go s.answerAll(listener)
 	s.reap()
 	select {
 	case <-drained:

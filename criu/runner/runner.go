@@ -12,6 +12,7 @@ import (
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
 	"golang.org/x/sys/unix"
+	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/internal/linux/namespace"
@@ -283,4 +284,12 @@ func (r *Request) options() *rpc.CriuOpts {
 		options.Unprivileged = proto.Bool(true)
 	}
 	return options
+}
+
+// TrackWritten sets an option of the CRIU that phos builds, which go-criu does not know: see
+// scripts/criu-track-written.patch. Another CRIU ignores it.
+func TrackWritten(options *rpc.CriuOpts) {
+	const field = 1001
+	text := protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.VarintType), 1)
+	options.ProtoReflect().SetUnknown(text)
 }

@@ -7,7 +7,6 @@ import (
 	"os"
 
 	"github.com/checkpoint-restore/go-criu/v7/rpc"
-	"google.golang.org/protobuf/encoding/protowire"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/phos-gpu/phos/criu/hardlink"
@@ -119,17 +118,9 @@ func (w *watchdog) options(order Dump) *rpc.CriuOpts {
 		options.TrackMem, options.ParentImg = proto.Bool(!order.Tracked), proto.String(order.Earlier)
 	}
 	if order.Tracked {
-		trackWritten(options)
+		runner.TrackWritten(options)
 	}
 	return options
-}
-
-// trackWritten sets an option of the CRIU that phos builds, which go-criu does not know: see
-// scripts/criu-track-written.patch. Only such a CRIU may be asked for it.
-func trackWritten(options *rpc.CriuOpts) {
-	const field = 1001
-	text := protowire.AppendVarint(protowire.AppendTag(nil, field, protowire.VarintType), 1)
-	options.ProtoReflect().SetUnknown(text)
 }
 
 // namespaces opens the given kinds of namespaces of the tree.

@@ -10,7 +10,9 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/worker/tracker"
 	"github.com/phos-gpu/phos/hijack/wire"
+	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -20,6 +22,8 @@ var errNotRestored = fmt.Errorf("%w: this session was not restored", api.ErrInva
 // attachment is a request to attach a program; answer receives the result.
 type attachment struct {
 	program *proc.Handle
+	// tracker tracks what the program writes; nil if that is not possible.
+	tracker *tracker.Tracker
 	answer  chan error
 }
 
@@ -72,34 +76,35 @@ func (c *control) Attach(ctx context.Context, request *api.AttachRequest) (*api.
 	if r == nil {
 		return nil, errNotRestored
 	}
-	program, err := r.program(ctx, request)
-	if err != nil {
-		return nil, err
-	}
-	if err := r.submit(ctx, program); err != nil {
-		return nil, errors.Join(err, program.Close())
-	}
-	return &api.AttachReply{}, nil
-}
-
-// program returns the process that a request names. It arrives as a pidfd.
-func (r *workerRestore) program(ctx context.Context, request *api.AttachRequest) (*proc.Handle, error) {
 	caller, err := api.CallerOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	files, err := r.worker.tokens.Take(request.GetFiles(), caller)
+	files, err := c.worker.tokens.Take(request.GetFiles(), caller)
 	if err != nil {
 		return nil, err
 	}
-	if len(files) != 1 {
-		for _, file := range files {
-			_ = file.Close()
-		}
-		return nil, fmt.Errorf("%w: got %d files, want one pidfd", api.ErrInvalid, len(files))
+	if len(files) != 1 && len(files) != 2 {
+		fdpass.Close(files)
+		return nil, fmt.Errorf("%w: got %d files, want a pidfd and at most one userfaultfd", api.ErrInvalid, len(files))
 	}
+	a := attachment{answer: make(chan error, 1)}
+	if len(files) > 1 {
+		a.tracker = tracker.New(files[1])
+	}
+	if a.program, err = programOf(request, files[0]); err != nil {
+		return nil, errors.Join(err, a.tracker.Close())
+	}
+	if err := r.submit(ctx, a); err != nil {
+		return nil, errors.Join(err, a.program.Close(), a.tracker.Close())
+	}
+	return &api.AttachReply{}, nil
+}
+
+// programOf returns the process that a request names. It arrives as a pidfd.
+func programOf(request *api.AttachRequest, pidfd *os.File) (*proc.Handle, error) {
 	id := proc.Identity{PID: int(request.GetPid()), StartTicks: request.GetStartTicks()}
-	program, err := proc.Take(id, files[0])
+	program, err := proc.Take(id, pidfd)
 	if err != nil {
 		return nil, err
 	}
@@ -111,8 +116,7 @@ func (r *workerRestore) program(ctx context.Context, request *api.AttachRequest)
 
 // submit waits until the session is ready, hands the program to run and waits until its calls are
 // served.
-func (r *workerRestore) submit(ctx context.Context, program *proc.Handle) error {
-	a := attachment{program: program, answer: make(chan error, 1)}
+func (r *workerRestore) submit(ctx context.Context, a attachment) error {
 	for {
 		now, failure, changed := r.state.look()
 		switch {
@@ -141,7 +145,8 @@ func (r *workerRestore) submit(ctx context.Context, program *proc.Handle) error 
 func (r *workerRestore) commit(a attachment) error {
 	w, live := r.worker, r.active.link
 	w.program = a.program
-	live.memory.program = a.program.Identity
+	live.memory.program, live.memory.tracker = a.program.Identity, a.tracker
+	w.tracker.Store(a.tracker)
 	live.file.Word32(wire.WordWorker).Store(visiblePid(a.program.Identity))
 	found := readJob(a.program.Identity)
 	if r.about.JobName != "" && !found.named {

@@ -5,14 +5,13 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
@@ -45,6 +44,8 @@ type Request struct {
 	shared *os.File
 	// byPolicy means that a policy wants it, and not a caller.
 	byPolicy bool
+	// noticeWithoutGPU tells the caller that no process uses a GPU through phos, once.
+	noticeWithoutGPU func()
 }
 
 // Checkpoint takes a checkpoint for a caller.
@@ -149,9 +150,7 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 		return nil, errNotBuilt
 	}
 	roots := r.Roots
-	if len(c.sessions.Below(r.Roots)) == 0 {
-		r.noticeWithoutGPU(roots)
-	}
+	r.noticeWithoutGPU = sync.OnceFunc(func() { r.tellWithoutGPU(roots) })
 	for begun := time.Now(); ; {
 		saved, err := c.tryCheckpoint(ctx, r, roots)
 		if err == nil || saved != nil {
@@ -171,48 +170,6 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 		case <-ctx.Done():
 			return nil, context.Cause(ctx)
 		}
-	}
-}
-
-// noticeWithoutGPU tells the caller that no process of the trees uses a GPU through phos. The image
-// is complete, but often the program was meant to run under phos.
-func (r *Request) noticeWithoutGPU(roots []proc.Identity) {
-	if r.Notice == nil {
-		return
-	}
-	of := make([]string, len(roots))
-	for i, root := range roots {
-		of[i] = fmt.Sprint(r.Caller.CallerPID(root))
-	}
-	r.Notice(fmt.Sprintf(
-		"no process of pid %s uses a GPU through phos: only its CPU half is saved; "+
-			"was it started with pos_cli run or env $phos?",
-		strings.Join(of, ", "),
-	))
-}
-
-// noticeOtherProgram tells the caller that the image so far is of another program. That is allowed,
-// but often the directory is the wrong one, and a restore takes the newest generation.
-func (c *Checkpoints) noticeOtherProgram(r Request, dir *store.Dir, root proc.Identity) {
-	newest, err := dir.Newest()
-	if err != nil {
-		return // a new image
-	}
-	m, err := dir.Inspect(newest)
-	if err != nil || len(m.Processes) == 0 {
-		return // damage is reported elsewhere
-	}
-	for _, s := range c.sessions.Below(r.Roots) {
-		if last := s.Checkpoint(); last != nil && last.Dir == pathOf(r.Files[0]) {
-			return // it was restored from here, maybe with other pids
-		}
-	}
-	if had := m.Processes[0]; had.PID != root.PID || had.Command != root.Name() {
-		r.Notice(fmt.Sprintf(
-			"generation %d is of another program than generation %d (%s, pid %d); "+
-				"--restore takes the newest, or --generation N",
-			newest+1, newest, had.Command, had.PID,
-		))
 	}
 }
 
@@ -244,7 +201,8 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
-		Devices: c.devicesOf, Track: c.track, Work: work,
+		Devices: func(trees []*ckpt.Tree) ([]ckpt.GPU, error) { return c.noticedDevices(r, trees) },
+		Track:   c.track, Work: work,
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,

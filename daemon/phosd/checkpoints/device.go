@@ -40,17 +40,28 @@ func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.GPU, error) {
 	return devices, nil
 }
 
-// track implements ckpt.Track: the worker of a session has the program's userfaultfd.
+// track implements ckpt.Track: the worker of a session has the program's userfaultfd, and the
+// restorer that of any other process that it has restored.
 func (c *Checkpoints) track(ctx context.Context, process proc.Identity) (*os.File, func(), error) {
 	found := c.sessions.Of(process)
 	if len(found) == 0 {
-		return nil, nil, ckpt.ErrUntracked
+		userfaultfd, err := c.trackRestored(ctx, process)
+		return userfaultfd, func() {}, err
 	}
 	userfaultfd, end, err := found[0].Track(ctx)
 	if errors.Is(err, sessions.ErrUntracked) {
 		err = ckpt.ErrUntracked
 	}
 	return userfaultfd, end, err
+}
+
+// trackRestored returns the userfaultfd that a restore has made in a process.
+func (c *Checkpoints) trackRestored(ctx context.Context, process proc.Identity) (*os.File, error) {
+	tracker, ok := c.options.CPU.(ckpt.RestoredTracker)
+	if !ok {
+		return nil, ckpt.ErrUntracked
+	}
+	return tracker.TrackRestored(ctx, process)
 }
 
 // sessionFile matches the path of the file by which a program and its worker share memory. A

@@ -2,6 +2,7 @@ package checkpoints
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -17,6 +18,8 @@ import (
 type restoringSession struct {
 	*workerclient.Restore
 	session *sessions.Restoring
+	// track returns the userfaultfd that the restore has made in the program.
+	track func(context.Context, proc.Identity) (*os.File, error)
 	// files take the place of files that the program had mapped, by their paths.
 	files map[string]*os.File
 }
@@ -38,8 +41,8 @@ func (c *Checkpoints) startWorker(
 	}
 	return &restoringSession{
 		Restore: workerclient.Watch(ctx, session.Worker(), session.Explain),
-		session: session,
-		files:   map[string]*os.File{half.SessionPath: session.SessionFile, half.ArenaPath: session.ArenaFile},
+		session: session, track: c.trackRestored,
+		files: map[string]*os.File{half.SessionPath: session.SessionFile, half.ArenaPath: session.ArenaFile},
 	}, nil
 }
 
@@ -48,8 +51,15 @@ func (r *restoringSession) Files() map[string]*os.File { return r.files }
 
 // Attach gives the worker its program, and registers the session.
 func (r *restoringSession) Attach(ctx context.Context, id proc.Identity) error {
+	userfaultfd, err := r.track(ctx, id)
+	if err != nil && !errors.Is(err, ckpt.ErrUntracked) {
+		return err
+	}
+	if userfaultfd != nil {
+		defer userfaultfd.Close()
+	}
 	return r.session.Attach(id, func(control string, program *proc.Handle) error {
-		return r.Restore.Attach(ctx, r.session.Worker(), control, program)
+		return r.Restore.Attach(ctx, r.session.Worker(), control, program, userfaultfd)
 	})
 }
 

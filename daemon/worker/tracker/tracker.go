@@ -60,7 +60,18 @@ func Receive(conn net.Conn) (*Tracker, error) {
 		fdpass.Close(files)
 		return nil, fmt.Errorf("%w: %w", ErrNone, err)
 	}
-	return &Tracker{uffd: files[0]}, nil
+	return New(files[0]), nil
+}
+
+// New returns a Tracker with a userfaultfd that is enabled.
+func New(userfaultfd *os.File) *Tracker { return &Tracker{uffd: userfaultfd} }
+
+// Close closes the userfaultfd of a Tracker that is not used.
+func (t *Tracker) Close() error {
+	if t == nil {
+		return nil
+	}
+	return t.uffd.Close()
 }
 
 // Wrote notes what this process has written into the program's memory. The kernel notices that when

@@ -308,10 +308,10 @@ func TestAttach(t *testing.T) {
 	w := &scripted{}
 	_, session := w.serve(t)
 	r := &Restore{explain: explain}
-	if err := r.Attach(t.Context(), session.Worker, session.Control, identity(t)); err != nil {
+	if err := r.Attach(t.Context(), session.Worker, session.Control, identity(t), nil); err != nil {
 		t.Error(err)
 	}
-	if err := r.Attach(t.Context(), session.Worker, session.Control+"-gone", identity(t)); err == nil {
+	if err := r.Attach(t.Context(), session.Worker, session.Control+"-gone", identity(t), nil); err == nil {
 		t.Error("Attach without a worker: got no error")
 	}
 	if !slices.Equal(w.heard, []string{"attach"}) {

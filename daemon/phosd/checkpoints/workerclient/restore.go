@@ -115,11 +115,17 @@ func (r *Restore) Close() { r.cancel() }
 // attachTimeout is how long a worker that is ready may take to attach its program.
 const attachTimeout = 30 * time.Second
 
-// Attach gives a worker its program.
-func (r *Restore) Attach(ctx context.Context, worker api.WorkerClient, control string, program *proc.Handle) error {
+// Attach gives a worker its program, and the program's userfaultfd; nil if there is none.
+func (r *Restore) Attach(
+	ctx context.Context, worker api.WorkerClient, control string, program *proc.Handle, userfaultfd *os.File,
+) error {
 	ctx, cancel := context.WithTimeout(ctx, attachTimeout)
 	defer cancel()
-	token, err := fdtoken.Send(ctx, control, []*os.File{program.File()})
+	files := []*os.File{program.File()}
+	if userfaultfd != nil {
+		files = append(files, userfaultfd)
+	}
+	token, err := fdtoken.Send(ctx, control, files)
 	if err != nil {
 		return r.explain(err)
 	}
