@@ -415,6 +415,36 @@ func TestRestorerKilled(t *testing.T) {
 	s.says("done")
 }
 
+// forks has many short children, one after the other, from the first instant after its restore.
+const forks = `
+memory = [bytearray([i]) * (1 << 20) for i in range(200)]
+step('one')
+for n in range(300):
+    child = os.fork()
+    if not child: os._exit(0 if memory[n % 200][4096 * (n % 256)] == n % 200 else 1)
+    assert os.waitpid(child, 0)[1] == 0, n
+say('done', all(memory[i].count(i) == 1 << 20 for i in range(200)))
+sys.exit(7)
+`
+
+// TestLazyForks: a program may fork more children while its memory comes than the pager may have
+// descriptors.
+func TestLazyForks(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), forks))
+	s.says("at one")
+	saved := s.save(cpu, true).pack(t)
+	s.allow("one")
+	order := saved.load(t, cpu)
+	few := unix.Rlimit{Cur: 24, Max: 24}
+	if err := unix.Prlimit(order.Memory.(memory).PID(), unix.RLIMIT_NOFILE, &few, nil); err != nil {
+		t.Fatal(err)
+	}
+	back := saved.restore(t, cpu, order)
+	ends(t, back, 7)
+	s.says("done True")
+}
+
 // TestImagesRead compares what imagefile reads of CRIU's images with what CRIU's own decoder reads.
 func TestImagesRead(t *testing.T) {
 	cpu := newCPU(t)

@@ -27,10 +27,22 @@ func (p *pager) watch() error {
 		if err != nil && !errors.Is(err, unix.EINTR) {
 			return fmt.Errorf("wait for events of memory: %w", err)
 		}
+		full := false
 		for _, event := range ready[:max(n, 0)] {
-			if err := p.follow(int(event.Fd)); err != nil {
+			err := p.follow(int(event.Fd))
+			if errors.Is(err, unix.EMFILE) {
+				full = true
+				continue
+			}
+			if err != nil {
 				return err
 			}
+		}
+		if full { // the event of a fork is still there
+			if err := p.finishGone(); err != nil {
+				return err
+			}
+			time.Sleep(retryTime) //nolint:forbidigo // until children have ended, or have all their memory
 		}
 		wait = -1
 		waiting, err := p.answerFaults()
@@ -43,7 +55,8 @@ func (p *pager) watch() error {
 	}
 }
 
-// follow reads the events of an address space.
+// follow reads the events of an address space. The error is EMFILE while there are too many
+// processes to hear of another child.
 func (p *pager) follow(number int) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()

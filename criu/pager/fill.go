@@ -45,6 +45,9 @@ func (p *pager) fillAll() error {
 
 // fillSpace gives an address space all of its memory: first what was written last before the cut.
 func (p *pager) fillSpace(s *space) error {
+	if s.number < 0 && s.file.Gone() {
+		return p.finish(s) // without reading a chunk for it
+	}
 	for _, wanted := range []func(piece) bool{
 		func(one piece) bool { return !p.layout.files[one.file].parent },
 		func(piece) bool { return true },
@@ -53,12 +56,18 @@ func (p *pager) fillSpace(s *space) error {
 		if errors.Is(err, userfault.ErrGone) {
 			break
 		}
+		if errors.Is(err, userfault.ErrChanging) {
+			return nil // its turn comes again: its fork may wait for others to be done
+		}
 		if err != nil {
 			return err
 		}
 	}
 	return p.finish(s)
 }
+
+// patience is how often a piece is tried that cannot be given, before others are.
+const patience = 20
 
 // fillWanted gives an address space the pieces that are wanted. Memory that is moved at the same
 // time may be passed over, so it looks again until none is left.
@@ -70,7 +79,7 @@ func (p *pager) fillWanted(s *space, wanted func(piece) bool) error {
 	}
 	for {
 		ahead := p.newAhead(s, wanted)
-		at, found := uint64(0), false
+		at, found, tries := uint64(0), false, 0
 		for {
 			one, more := next(at)
 			if !more {
@@ -80,14 +89,15 @@ func (p *pager) fillWanted(s *space, wanted func(piece) bool) error {
 			one = one.inChunk(fillBytes)
 			ahead.reach(keyOf(one))
 			err := p.give(s, one)
-			if errors.Is(err, userfault.ErrChanging) {
+			if errors.Is(err, userfault.ErrChanging) && tries < patience {
+				tries++
 				time.Sleep(retryTime) //nolint:forbidigo // until the events are read
 				continue
 			}
 			if err != nil {
 				return err
 			}
-			at = one.end
+			at, tries = one.end, 0
 		}
 		if !found {
 			return nil

@@ -10,6 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt/store/contents"
+	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/userfault"
@@ -33,6 +34,7 @@ type pager struct {
 // it.
 func Serve() error {
 	fdpass.IgnoreSignals()
+	runner.RaiseLimits()
 	conn, err := fdpass.Inherited(orderFD)
 	if err != nil {
 		return err
@@ -82,7 +84,25 @@ func (p *pager) prepare() (err error) {
 		return err
 	}
 	p.chunks = newChunks(p.layout)
+	if err := p.limitFiles(); err != nil {
+		return err
+	}
 	return p.layout.compose(images)
+}
+
+// otherFiles is how many descriptors a restorer needs beside those of processes.
+const otherFiles = 64
+
+// limitFiles lets this process have fewer descriptors than the restorer, which keeps a copy of each
+// userfaultfd and more: it must not be the first that cannot have another.
+func (p *pager) limitFiles() error {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return err
+	}
+	more := uint64(otherFiles + len(p.layout.processes))
+	limit.Cur -= min(more, limit.Cur/2)
+	return unix.Setrlimit(unix.RLIMIT_NOFILE, &limit)
 }
 
 // run gives the processes their memory. If it fails, the restorer kills the tree.
@@ -167,6 +187,29 @@ func (p *pager) add(s *space) error {
 func (p *pager) finish(s *space) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
+	if p.spaces[s.number] != s {
+		return nil // it was gone before
+	}
+	return p.remove(s)
+}
+
+// finishGone lets go of all children that have ended. A program may fork more of them, while its
+// memory comes, than it has at any time.
+func (p *pager) finishGone() error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for _, s := range p.spaces {
+		if s.number < 0 && s.file.Gone() {
+			if err := p.remove(s); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// remove forgets an address space. The caller holds mu.
+func (p *pager) remove(s *space) error {
 	delete(p.spaces, s.number)
 	return errors.Join(s.file.Close(), p.tell(fromPager{Done: s.number}))
 }

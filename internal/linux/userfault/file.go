@@ -70,6 +70,13 @@ func explain(err error) error {
 // Wake lets threads go on that wait for pages which are there.
 func (f File) Wake(start, end uint64) error { return wake(f.File, span{start, end - start}) }
 
+// Gone reports whether the address space is no more, as far as the kernel can tell now. It asks for
+// what is refused for any other address space, because nothing there is protected.
+func (f File) Gone() bool {
+	page := uint64(os.Getpagesize())
+	return errors.Is(unprotect(f.File, span{page << 10, page}), unix.ESRCH)
+}
+
 // Event is what the kernel says of the address space. Only one field is set.
 type Event struct {
 	// Fault is the address of the page for which a thread waits.

@@ -13,6 +13,8 @@ const (
 	ioctlWake = 0x8010aa02
 	ioctlCopy = 0xc028aa03
 	ioctlZero = 0xc020aa04
+	// ioctlProtect is refused for memory that is not registered for it.
+	ioctlProtect = 0xc018aa06
 )
 
 type span struct{ start, bytes uint64 }
@@ -33,6 +35,12 @@ type zeroRequest struct {
 	done int64
 }
 
+// protection is struct uffdio_writeprotect.
+type protection struct {
+	span
+	mode uint64
+}
+
 // copyPages gives pages a content.
 func copyPages(file *os.File, to uint64, content []byte) (done int64, err error) {
 	request := copyRequest{to: to, from: uintptr(unsafe.Pointer(unsafe.SliceData(content))), bytes: uint64(len(content))}
@@ -51,5 +59,12 @@ func zeroPages(file *os.File, where span) (done int64, err error) {
 // wake lets threads go on that wait for pages.
 func wake(file *os.File, where span) error {
 	_, err := ioctl.Call(file, ioctlWake, unsafe.Pointer(&where))
+	return err
+}
+
+// unprotect lets pages be written that were protected.
+func unprotect(file *os.File, where span) error {
+	request := protection{span: where}
+	_, err := ioctl.Call(file, ioctlProtect, unsafe.Pointer(&request))
 	return err
 }
