@@ -77,9 +77,10 @@ type CheckpointResult struct {
 	// Took is the duration of each step. "attempts" has all attempts to pause the programs, with the
 	// waits between them; the steps in it have the sums of all attempts.
 	Took map[string]time.Duration
-	// Within is the duration of the parallel parts of the cut: "processes", "gpu", "files". With
+	// Paused is what the last pause was spent on: the steps "quiesce", "freeze", "cut" and "hold",
+	// and the parallel parts of the cut, "cut.processes", "cut.gpu" and "cut.files". With
 	// several programs it is the longest.
-	Within map[string]time.Duration
+	Paused map[string]time.Duration
 }
 
 // ObstacleError lists everything that prevents saving or restoring a tree.
@@ -180,7 +181,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 		Pause:    c.pause,
 		Total:    time.Since(begin),
 		Took:     c.steps.took,
-		Within:   c.timing.longest,
+		Paused:   c.timing.longest,
 	}
 	for _, half := range c.halves {
 		saved.GPUWrittenBytes += half.WrittenBytes

@@ -168,6 +168,12 @@ func (c *checkpoint) commit(ctx context.Context) error {
 			c.pause.Microseconds(),
 		), WrittenBytes: stats.StoredBytes, SharedBytes: stats.SharedBytes,
 	}
+	if !c.order.Stop {
+		m.Stats.PausedMicroseconds = make(map[string]uint64)
+		for name, each := range c.timing.longest {
+			m.Stats.PausedMicroseconds[name] = uint64(each.Microseconds())
+		}
+	}
 	for _, half := range c.halves {
 		m.Stats.WrittenBytes += half.WrittenBytes
 		m.Stats.SharedBytes += half.SharedBytes

@@ -39,15 +39,14 @@ func (c *checkpoint) abortDevice(d *device) {
 func (c *checkpoint) cut(ctx context.Context, until time.Time) error {
 	c.progress.phase("cut")
 	c.files = nil
-	c.timing.reset()
-	work := []func(context.Context) error{c.timing.timed("files", c.saveFiles)}
+	work := []func(context.Context) error{c.timing.timed("cut.files", c.saveFiles)}
 	for _, d := range c.devices {
-		work = append(work, c.timing.timed("gpu", func(ctx context.Context) error {
+		work = append(work, c.timing.timed("cut.gpu", func(ctx context.Context) error {
 			return withPID(d, d.Cut(ctx, max(time.Until(until), minRetryDelay)))
 		}))
 	}
 	for i, work1 := range c.workDirs {
-		work = append(work, c.timing.timed("processes", func(ctx context.Context) error {
+		work = append(work, c.timing.timed("cut.processes", func(ctx context.Context) error {
 			return c.checkFull(i, c.dump(ctx, c.frozen[i], work1, c.trees[i]))
 		}))
 	}

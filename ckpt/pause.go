@@ -41,14 +41,15 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 			return err
 		}
 		c.lastPause = time.Now()
+		c.timing.reset()
 		c.image.pressing.Store(true)
 		defer c.image.pressing.Store(false)
 		attempt := c.steps.branch()
 		err := attempt.run(ctx,
-			step{"quiesce", func(ctx context.Context) error { return c.quiesce(ctx, until) }, c.openGates},
-			step{"freeze", c.freeze, c.thaw},
-			step{"cut", func(ctx context.Context) error { return c.cut(ctx, until) }, nil},
-			step{"hold", c.hold, nil},
+			c.timing.step("quiesce", func(ctx context.Context) error { return c.quiesce(ctx, until) }, c.openGates),
+			c.timing.step("freeze", c.freeze, c.thaw),
+			c.timing.step("cut", func(ctx context.Context) error { return c.cut(ctx, until) }, nil),
+			c.timing.step("hold", c.hold, nil),
 		)
 		if err == nil {
 			c.steps.join(attempt)

@@ -89,7 +89,7 @@ func (s *sequence) join(other *sequence) {
 	other.undone = nil
 }
 
-// timing records how long the parallel parts of a step took.
+// timing records how long steps and their parallel parts took.
 type timing struct {
 	mu      sync.Mutex
 	longest map[string]time.Duration
@@ -106,6 +106,11 @@ func (t *timing) timed(part string, do func(context.Context) error) func(context
 		}()
 		return do(ctx)
 	}
+}
+
+// step returns a step whose duration counts, without what its failpoint takes.
+func (t *timing) step(name string, do func(context.Context) error, undo func()) step {
+	return step{name, t.timed(name, do), undo}
 }
 
 // reset forgets all durations, before a retry.

@@ -193,6 +193,9 @@ type FileCut struct {
 // Stats are sizes and times of the checkpoint.
 type Stats struct {
 	PauseMicroseconds uint64 `json:"pause_microseconds"`
-	WrittenBytes      uint64 `json:"written_bytes"`
-	SharedBytes       uint64 `json:"shared_bytes"`
+	// PausedMicroseconds is what the pause was spent on, by step; "cut.x" is a parallel part of the
+	// step "cut". It is empty if the programs were stopped, and in older images.
+	PausedMicroseconds map[string]uint64 `json:"paused_microseconds,omitempty"`
+	WrittenBytes       uint64            `json:"written_bytes"`
+	SharedBytes        uint64            `json:"shared_bytes"`
 }

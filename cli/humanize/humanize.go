@@ -65,3 +65,17 @@ func Microseconds(count uint64) string {
 	}
 	return duration.Round(10 * time.Microsecond).String()
 }
+
+// Pause says what a pause was spent on, by the steps of a checkpoint.
+func Pause(microseconds uint64, steps map[string]uint64) string {
+	part := func(name string) string { return Microseconds(steps[name]) }
+	stopped := steps["quiesce"] + steps["freeze"] + steps["cut"] + steps["hold"]
+	resumed := max(microseconds, stopped) - stopped
+	held := ""
+	if steps["hold"] >= 1000 {
+		held = fmt.Sprintf("held %s, ", part("hold"))
+	}
+	return fmt.Sprintf("calls done %s, frozen %s, saved %s (processes %s, GPU %s, files %s), %sresumed %s",
+		part("quiesce"), part("freeze"), part("cut"), part("cut.processes"), part("cut.gpu"), part("cut.files"),
+		held, Microseconds(resumed))
+}

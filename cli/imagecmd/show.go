@@ -91,6 +91,9 @@ func showGeneral(to io.Writer, g generation) {
 	}
 	fmt.Fprintf(to, "sealed\tby key %s for uid %d\n", g.seal.Key, g.seal.OwnerUID)
 	fmt.Fprintf(to, "pause\t%s\n", humanize.Microseconds(m.Stats.PauseMicroseconds))
+	if spent := m.Stats.PausedMicroseconds; len(spent) > 0 {
+		fmt.Fprintf(to, "\t%s\n", humanize.Pause(m.Stats.PauseMicroseconds, spent))
+	}
 	fmt.Fprintf(
 		to,
 		"written\t%s, and %s shared with older generations\n",

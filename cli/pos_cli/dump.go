@@ -366,13 +366,7 @@ func pauseText(done *api.CheckpointDone) string {
 	if took["resume"] == 0 {
 		return ""
 	}
-	part := func(name string) string { return humanize.Microseconds(took[name]) }
-	// The step goes on after the programs do.
-	stopped := took["quiesce"] + took["freeze"] + took["cut"]
-	resumed := max(done.GetPauseMicroseconds(), stopped) - stopped
-	return fmt.Sprintf("\n  the pause: calls done %s, frozen %s, saved %s (processes %s, GPU %s, files %s), resumed %s",
-		part("quiesce"), part("freeze"), part("cut"), part("cut.processes"), part("cut.gpu"), part("cut.files"),
-		humanize.Microseconds(resumed))
+	return "\n  the pause: " + humanize.Pause(done.GetPauseMicroseconds(), took)
 }
 
 // makeDirectory opens a directory with the caller's rights, and creates it if it is missing, by the

@@ -135,17 +135,16 @@ func doneMessage(saved *ckpt.CheckpointResult) *api.CheckpointDone {
 	}
 }
 
-// durations returns how long each step took, each part of the cut, and the pause, which is not a
-// step: the attempts before the last one, and the waits between them, are not a part of it.
+// durations returns how long each step took, what the last pause was spent on, and the pause, which
+// is not a step: the attempts before the last one, and the waits between them, are not a part of
+// it.
 func durations(saved *ckpt.CheckpointResult) map[string]uint64 {
 	took := map[string]uint64{"pause": uint64(saved.Pause.Microseconds())}
-	add := func(prefix string, steps map[string]time.Duration) {
+	for _, steps := range []map[string]time.Duration{saved.Took, saved.Paused} {
 		for name, each := range steps {
-			took[prefix+name] = uint64(each.Microseconds())
+			took[name] = uint64(each.Microseconds())
 		}
 	}
-	add("", saved.Took)
-	add("cut.", saved.Within)
 	return took
 }
 

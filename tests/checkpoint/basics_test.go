@@ -1,9 +1,11 @@
 package checkpoint
 
 import (
+	"encoding/json"
 	"fmt"
 	"os/exec"
 	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/tests/harness"
@@ -58,6 +60,9 @@ func killedAndRestored(t *testing.T, daemon *harness.Daemon, program string, sto
 		}
 	}
 	checkSignature(t, job)
+	if !stop {
+		checkPause(t, job)
+	}
 	job.WaitLines(40)
 	job.Kill()
 	compareGenerations(t, job, want, status)
@@ -73,6 +78,43 @@ func checkSignature(t *testing.T, job *harness.Job) {
 	} {
 		if err != nil || !regexp.MustCompile(want).MatchString(shown) {
 			t.Errorf("image show: %v, and no %q in:\n%s", err, want, shown)
+		}
+	}
+}
+
+// checkPause checks that an image says what its pause was spent on, and that it is not more than
+// the pause.
+func checkPause(t *testing.T, job *harness.Job) {
+	t.Helper()
+	spent := regexp.MustCompile(`calls done [1-9].*frozen [1-9].*saved [1-9].*processes [1-9].*GPU [1-9].*resumed [1-9]`)
+	if text := job.Cli("image", "show", job.Image); !spent.MatchString(text) {
+		t.Errorf("image show: %s", text)
+	}
+	var shown struct {
+		Manifest struct {
+			Stats struct {
+				Pause  uint64            `json:"pause_microseconds"`
+				Paused map[string]uint64 `json:"paused_microseconds"`
+			} `json:"stats"`
+		} `json:"manifest"`
+	}
+	if err := json.Unmarshal([]byte(job.Cli("image", "show", job.Image, "--json")), &shown); err != nil {
+		t.Fatal(err)
+	}
+	stats := shown.Manifest.Stats
+	sum := uint64(0)
+	for _, step := range []string{"quiesce", "freeze", "cut"} {
+		if stats.Paused[step] == 0 {
+			t.Errorf("image show --json: the pause was not spent on %s: %v", step, stats.Paused)
+		}
+		sum += stats.Paused[step]
+	}
+	if sum > stats.Pause {
+		t.Errorf("image show --json: a pause of %d, spent on %v", stats.Pause, stats.Paused)
+	}
+	for part, spent := range stats.Paused {
+		if strings.HasPrefix(part, "cut.") && spent > stats.Paused["cut"] {
+			t.Errorf("image show --json: %s is longer than its step: %v", part, stats.Paused)
 		}
 	}
 }

@@ -71,6 +71,8 @@ func TestMetrics(t *testing.T) {
 		`phos_checkpoints_total{by="request",result="done"`:   1,
 		`phos_checkpoints_total{by="request",result="failed"`: 1,
 		"phos_checkpoint_pause_seconds_count":                 1,
+
+		`phos_checkpoint_pause_part_seconds_count{part="processes"`: 1,
 	} {
 		if got, there := after[name]; !there || got != want {
 			t.Errorf("%s is %v, want %v", name, got, want)

@@ -107,7 +107,7 @@ func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.Checkpoi
 		"written", saved.Manifest.Stats.WrittenBytes, "shared", saved.Manifest.Stats.SharedBytes,
 		"stopped", r.Begin.GetStop(),
 	)
-	c.log.Debug("checkpoint steps", "pids", pids, "took", saved.Took, "within", saved.Within)
+	c.log.Debug("checkpoint steps", "pids", pids, "took", saved.Took, "paused", saved.Paused)
 	if len(r.kinds) == 0 { // a partial image cannot be restored
 		c.recordSuccess(affected, done)
 	}

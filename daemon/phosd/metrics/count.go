@@ -88,6 +88,16 @@ func (m *Metrics) Checkpointed(saved *ckpt.CheckpointResult, err error, policy b
 	m.writtenBytes.Add(float64(saved.Manifest.Stats.WrittenBytes))
 	m.sharedBytes.Add(float64(saved.Manifest.Stats.SharedBytes))
 	m.steps(saved.Took)
+	for part, step := range pausePart {
+		m.pausePartSeconds.WithLabelValues(part).Observe(saved.Paused[step].Seconds())
+	}
+	stopped := saved.Paused["quiesce"] + saved.Paused["freeze"] + saved.Paused["cut"] + saved.Paused["hold"]
+	m.pausePartSeconds.WithLabelValues("resume").Observe(max(saved.Pause-stopped, 0).Seconds())
+}
+
+// pausePart maps the parts of the metric to what package ckpt calls them.
+var pausePart = map[string]string{
+	"calls": "quiesce", "freeze": "freeze", "processes": "cut.processes", "gpu": "cut.gpu", "files": "cut.files",
 }
 
 // shownStep maps the steps of package ckpt to those of the metric. Inner steps have no metric:

@@ -28,6 +28,7 @@ type Metrics struct {
 	checkpoints, restores *prometheus.CounterVec
 	stepSeconds           *prometheus.HistogramVec
 	pauseSeconds          prometheus.Histogram
+	pausePartSeconds      *prometheus.HistogramVec
 	restoreSeconds        prometheus.Histogram
 	writtenBytes          prometheus.Counter
 	sharedBytes           prometheus.Counter
@@ -76,6 +77,7 @@ func New(source Source) *Metrics {
 		m.restores,
 		m.stepSeconds,
 		m.pauseSeconds,
+		m.pausePartSeconds,
 		m.restoreSeconds,
 		buildInfo(),
 		m.writtenBytes,
@@ -129,6 +131,12 @@ func (m *Metrics) countCheckpoints() {
 		Name: "phos_checkpoint_pause_seconds", Help: "Time that programs were paused for a checkpoint.",
 		Buckets: prometheus.ExponentialBuckets(.001, 2, 14),
 	})
+	m.pausePartSeconds = prometheus.NewHistogramVec(prometheus.HistogramOpts{
+		Name: "phos_checkpoint_pause_part_seconds",
+		Help: "What pauses were spent on: calls that were not done, freezing, what was saved in parallel (processes, " +
+			"gpu, files), and resuming.",
+		Buckets: prometheus.ExponentialBuckets(.001, 4, 7),
+	}, []string{"part"})
 	m.writtenBytes = prometheus.NewCounter(prometheus.CounterOpts{
 		Name: "phos_checkpoint_written_bytes_total", Help: "Bytes written by checkpoints.",
 	})
