@@ -153,11 +153,21 @@ type LazyLoader interface {
 	CanLoad(ctx context.Context, uid uint32) bool
 	// Composes reports whether Load writes a file of Dump, and not the caller.
 	Composes(name string) bool
+	// Plan says how the memory of a tree of an image comes back.
+	Plan(reader *contents.Reader, tree string, root int) (MemoryPlan, error)
 	// Load completes the images of a tree for a Restore with this Memory.
 	Load(ctx context.Context, order LoadOptions) (Memory, error)
 	// Settle blocks until the restored tree to which a process belongs, if there is one, runs and
 	// has all its memory: nothing may be saved of it before.
 	Settle(ctx context.Context, process proc.Identity) error
+}
+
+// MemoryPlan says how memory comes back.
+type MemoryPlan struct {
+	// LazyBytes come while the processes run. Early are those that come before, by the reason, as in
+	// "1 GiB that is locked".
+	LazyBytes uint64
+	Early     map[string]uint64
 }
 
 // ErrMemoryLost is returned when memory of a restored tree cannot be brought back: the tree was

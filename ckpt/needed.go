@@ -1,9 +1,13 @@
 package ckpt
 
 import (
+	"context"
 	"fmt"
 	"io/fs"
+	"maps"
+	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/phos-gpu/phos/ckpt/image"
 )
@@ -66,3 +70,62 @@ func (s *Source) readFile(tree *image.Tree, name string) ([]byte, error) {
 	}
 	return nil, fs.ErrNotExist
 }
+
+// worthNoting is the least memory whose way back is worth a note: it takes some 50 ms.
+const worthNoting = 64 << 20
+
+// MemoryNotes says how much memory of an image has to be there before its programs run, and why. It
+// is no obstacle to a restore, which only takes longer.
+func (s *Source) MemoryNotes(ctx context.Context, cpu CPU) ([]Obstacle, error) {
+	loader, ok := cpu.(LazyLoader)
+	if !ok || s.Manifest.CPU.Tree == "" {
+		return nil, nil
+	}
+	total := MemoryPlan{Early: map[string]uint64{}}
+	for _, root := range rootsOf(s.Manifest) {
+		plan, err := loader.Plan(s.Reader, s.Manifest.CPU.Tree, root)
+		if err != nil {
+			return nil, fmt.Errorf("memory of pid %d: %w", root, err)
+		}
+		total.LazyBytes += plan.LazyBytes
+		for why, bytes := range plan.Early {
+			total.Early[why] += bytes
+		}
+	}
+	if !loader.CanLoad(ctx, s.Manifest.Owner.UID) {
+		return total.noteAll(), nil
+	}
+	return total.noteEarly(), nil
+}
+
+// noteAll notes that this host restores no memory lazily.
+func (p MemoryPlan) noteAll() []Obstacle {
+	if p.LazyBytes < worthNoting {
+		return nil
+	}
+	return []Obstacle{{
+		Subject: "memory", Harmless: true,
+		Reason: mebibytes(p.LazyBytes) + " could come back while the program runs, and come before: this kernel or CRIU " +
+			"cannot do it; scripts/criu.sh builds a CRIU that can",
+	}}
+}
+
+// noteEarly notes what is not restored lazily.
+func (p MemoryPlan) noteEarly() []Obstacle {
+	var parts []string
+	early := uint64(0)
+	for _, why := range slices.Sorted(maps.Keys(p.Early)) {
+		early += p.Early[why]
+		parts = append(parts, mebibytes(p.Early[why])+" "+why)
+	}
+	if early < worthNoting {
+		return nil
+	}
+	return []Obstacle{{
+		Subject: "memory", Harmless: true,
+		Reason: fmt.Sprintf("%s come back before the program runs: %s; %s while it runs",
+			mebibytes(early), strings.Join(parts, ", "), mebibytes(p.LazyBytes)),
+	}}
+}
+
+func mebibytes(bytes uint64) string { return fmt.Sprintf("%.4g MiB", float64(bytes)/(1<<20)) }

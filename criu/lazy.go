@@ -5,6 +5,7 @@ import (
 	"os"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/criu/pager"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -27,6 +28,11 @@ func (c *CPU) Load(ctx context.Context, order ckpt.LoadOptions) (ckpt.Memory, er
 		return nil, err
 	}
 	return memory{started}, nil
+}
+
+// Plan says how the memory of a tree comes back.
+func (c *CPU) Plan(reader *contents.Reader, tree string, root int) (ckpt.MemoryPlan, error) {
+	return pager.Plan(reader, tree, root)
 }
 
 // memory implements ckpt.Memory.

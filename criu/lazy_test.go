@@ -445,6 +445,54 @@ func TestLazyForks(t *testing.T) {
 	s.says("done True")
 }
 
+// early is a program and its child with memory that does not come back lazily, and some that does.
+const early = `
+import ctypes, mmap
+libc = ctypes.CDLL(None, use_errno=True)
+def fresh(mib, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS):
+    area = mmap.mmap(-1, mib << 20, flags=flags)
+    for at in range(0, mib << 20, 1 << 20): area[at:at + (1 << 20)] = os.urandom(1 << 20)
+    return area
+before = fresh(24)
+shared = fresh(16, mmap.MAP_SHARED | mmap.MAP_ANONYMOUS)
+child = os.fork()
+if not child:
+    while True: time.sleep(1)
+pinned = fresh(8)
+assert libc.mlock(ctypes.c_void_p(ctypes.addressof(ctypes.c_char.from_buffer(pinned))), ctypes.c_size_t(8 << 20)) == 0
+alone = fresh(40)
+step('one')
+`
+
+// TestPlan: what comes back before a program runs, and why, is told.
+func TestPlan(t *testing.T) {
+	cpu := newCPU(t)
+	s := begin(t, python(t, directory(t, 0), early))
+	s.says("at one")
+	saved := s.save(cpu, true).pack(t)
+	reader, err := contents.NewReader([]*os.File{saved.pack})
+	if err != nil {
+		t.Fatal(err)
+	}
+	plan, err := cpu.Plan(reader, saved.hash, saved.tree.Processes[0].PID)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got := map[string]uint64{"lazy": plan.LazyBytes}
+	for why, bytes := range plan.Early {
+		for _, word := range []string{"fork", "locked", "shared memory"} {
+			if strings.Contains(why, word) {
+				got[word] += bytes
+			}
+		}
+	}
+	for word, mib := range map[string]uint64{"lazy": 40, "fork": 2 * 24, "locked": 8, "shared memory": 16} {
+		if low := mib << 20; got[word] < low || got[word] > low+low/2+8<<20 {
+			t.Errorf("%s: %d bytes, want %d MiB and little more", word, got[word], mib)
+		}
+	}
+}
+
 // TestImagesRead compares what imagefile reads of CRIU's images with what CRIU's own decoder reads.
 func TestImagesRead(t *testing.T) {
 	cpu := newCPU(t)

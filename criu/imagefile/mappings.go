@@ -58,6 +58,9 @@ func (m *Mapping) Lazy() bool {
 		m.advices&(1<<unix.MADV_WIPEONFORK) == 0
 }
 
+// Locked reports whether the program has asked that its pages stay in memory.
+func (m *Mapping) Locked() bool { return m.flags&unix.MAP_LOCKED != 0 }
+
 // ReadMappings reads the mappings of a process, in the order of addresses.
 func ReadMappings(image []byte) (*Mappings, error) {
 	var found Mappings

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/criu/imagefile"
 )
 
@@ -28,7 +29,6 @@ func isPages(name string) bool {
 
 // compose writes the images of pages for CRIU, without the pages that come later.
 func (l *layout) compose(into *os.File) error {
-	own := map[string]bool{}
 	for pid, p := range l.processes {
 		list := imagefile.Pagemap{ID: p.id}
 		var content []io.Reader
@@ -37,7 +37,6 @@ func (l *layout) compose(into *os.File) error {
 			content = append(content, l.section(one))
 			return true
 		})
-		own[imagefile.PagesName(p.id)] = true
 		err := write(into, imagefile.PagemapName(pid), bytes.NewReader(imagefile.EncodePagemap(list)))
 		if err == nil {
 			err = write(into, imagefile.PagesName(p.id), io.MultiReader(content...))
@@ -46,15 +45,26 @@ func (l *layout) compose(into *os.File) error {
 			return err
 		}
 	}
-	for name, entry := range l.entries { // those of shared memory
-		if !isPages(name) || own[name] {
-			continue
-		}
+	for name, entry := range l.sharedFiles() {
 		if err := write(into, name, io.NewSectionReader(l.reader.Open(entry), 0, int64(entry.Bytes))); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// sharedFiles are the pages images of shared memory, by their names.
+func (l *layout) sharedFiles() map[string]image.Entry {
+	found := map[string]image.Entry{}
+	for name, entry := range l.entries {
+		if isPages(name) {
+			found[name] = entry
+		}
+	}
+	for _, p := range l.processes {
+		delete(found, imagefile.PagesName(p.id))
+	}
+	return found
 }
 
 // section returns the content of a piece.

@@ -28,7 +28,12 @@ type layout struct {
 	// files are the pages images.
 	files     []pagesFile
 	processes map[int]*process
+	// runs is how many runs of pages there are.
+	runs int
 }
+
+// maxRuns is an upper bound for them in a tree, which bounds the memory of this process.
+const maxRuns = 8 << 20
 
 // pagesFile is an image with the content of pages.
 type pagesFile struct {
@@ -45,6 +50,8 @@ type process struct {
 	id uint64
 	// pages are all that have content. lazy are those that come later.
 	pages, lazy pieces
+	// early is how much does not, by the reason.
+	early map[string]uint64
 }
 
 // readLayout reads which pages the processes of a tree had.
@@ -109,7 +116,7 @@ func (l *layout) readProcess(pid int) (*process, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &process{pages: newPieces(), lazy: newPieces()}
+	p := &process{pages: newPieces(), lazy: newPieces(), early: map[string]uint64{}}
 	if p.mappings, err = imagefile.ReadMappings(content); err != nil {
 		return nil, err
 	}
@@ -181,6 +188,9 @@ func (l *layout) readPagemap(where string, pid int) (*imagefile.Pagemap, int, er
 	if err != nil {
 		return nil, 0, err
 	}
+	if l.runs += len(list.Pages); l.runs > maxRuns {
+		return nil, 0, fmt.Errorf("%w: more than %d runs of pages", image.ErrMalformed, maxRuns)
+	}
 	name := where + imagefile.PagesName(list.ID)
 	entry, found := l.entries[name]
 	if !found && len(list.Pages) > 0 {
@@ -241,13 +251,37 @@ func (l *layout) sharedSinceFork() (map[int]map[uint64]bool, error) {
 // chooseLazy divides the pages.
 func (p *process) chooseLazy(shared map[uint64]bool) {
 	for _, m := range p.mappings.All {
-		if !m.Lazy() || m.End-m.Start < minLazyBytes || shared[m.Start] {
+		if why := whyEarly(&m, shared[m.Start]); why != "" {
+			for _, part := range p.pages.within(m.Start, m.End) {
+				p.early[why] += part.end - part.start
+			}
 			continue
 		}
 		for _, part := range p.pages.take(m.Start, m.End) {
 			p.lazy.add(part)
 		}
 	}
+}
+
+// Reasons why memory is there before a process runs.
+const (
+	sinceFork    = "that processes may share since a fork"
+	locked       = "that is locked"
+	sharedMemory = "of shared memory"
+	small        = "of stacks, files and small mappings"
+)
+
+// whyEarly returns why the pages of a mapping do not come later, if they do not.
+func whyEarly(m *imagefile.Mapping, shared bool) string {
+	switch {
+	case m.Locked():
+		return locked
+	case !m.Lazy() || m.End-m.Start < minLazyBytes:
+		return small
+	case shared:
+		return sinceFork
+	}
+	return ""
 }
 
 // lazyBytes returns how much memory comes later.

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -101,4 +102,29 @@ func cpuFiles(t *testing.T, path string) string {
 		fmt.Fprint(&names, entry.Name, " ")
 	}
 	return names.String()
+}
+
+// TestEarlyMemory: image check says which memory must be there before a program runs, and why.
+func TestEarlyMemory(t *testing.T) {
+	daemon := start(t)
+	job := daemon.Job(t, "/usr/bin/python3", "-c", `
+import ctypes, os, time
+pages = bytearray(os.urandom(100 << 20))
+assert ctypes.CDLL(None).mlockall(1) == 0
+print('ready', flush=True)
+while not os.path.exists(os.environ['HOLD']): time.sleep(0.01)
+`)
+	job.Hold = true
+	job.Start()
+	job.WaitLines(1)
+	job.Dump()
+	said := job.Cli("image", "check", job.Image)
+	if !regexp.MustCompile(`memory: 1\d\d\.?\d* MiB come back before .* 1\d\d\.?\d* MiB that is locked.*\(a restore is possible\)`).MatchString(said) {
+		t.Errorf("image check: %s", said)
+	}
+	job.Restore()
+	job.Release()
+	if status := job.Finish(); status != 0 {
+		t.Errorf("ended with %d", status)
+	}
 }

@@ -49,6 +49,12 @@ func (c *Checkpoints) CheckImage(
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
 	}
 	obstacles = append(obstacles, preflight.Foreign(needed, image.Manifest, root)...)
+	notes, err := image.MemoryNotes(ctx, c.options.CPU)
+	if err != nil {
+		err = contents.ExplainDamage(pathOf(directory), err)
+		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
+	}
+	obstacles = append(obstacles, notes...)
 	decisions, err := ckpt.DecideFiles(image.Manifest, ckpt.CommitOptions{
 		Root: root, NewPids: request.GetNewPids(), Files: policy, Own: ownPIDs(caller),
 	})
