@@ -122,6 +122,8 @@ type checkpoint struct {
 	files  []image.SavedFile
 	halves map[int]image.GPUHalf
 	cpu    image.CPUHalf
+	// sharedBytes are those of entries that the CPU half has from the generation before.
+	sharedBytes uint64
 	// firstPause is when the first attempt at the pause began, lastPause when the last one did.
 	firstPause, lastPause time.Time
 	pause                 time.Duration

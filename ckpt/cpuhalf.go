@@ -69,8 +69,33 @@ func (c *checkpoint) putTree(ctx context.Context, dir *os.File, root Process, wr
 		return nil, err
 	}
 	defer earlier.Close()
+	base, err := c.overlay(ctx, earlier, root)
+	if err != nil {
+		return nil, err
+	}
 	more, err := c.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/", written)
-	return append(entries, more...), err
+	return slices.Concat(entries, more, base), err
+}
+
+// overlay leaves pages out of the images of a precopy that the generation before has, and returns
+// the entries of that generation which are needed for it.
+func (c *checkpoint) overlay(ctx context.Context, earlier *os.File, root Process) (base []image.Entry, err error) {
+	overlayer, ok := c.order.CPU.(Overlayer)
+	if !ok {
+		return nil, nil
+	}
+	older, err := c.image.older(root.PID)
+	if err != nil { // a damaged generation is no reason to save nothing
+		c.steps.log.Warn("cannot compare with the generation before", "pid", root.PID, "error", err)
+		return nil, nil
+	}
+	needed, err := overlayer.Overlay(ctx, earlier, older)
+	for name, entry := range needed {
+		entry.Name = strconv.Itoa(root.PID) + "/" + ParentImages + "/" + name
+		base = append(base, entry)
+		c.sharedBytes += entry.Bytes
+	}
+	return base, err
 }
 
 // putDirectory stores the files of one private directory.
@@ -174,6 +199,7 @@ func (c *checkpoint) commit(ctx context.Context) error {
 			m.Stats.PausedMicroseconds[name] = uint64(each.Microseconds())
 		}
 	}
+	m.Stats.SharedBytes += c.sharedBytes
 	for _, half := range c.halves {
 		m.Stats.WrittenBytes += half.WrittenBytes
 		m.Stats.SharedBytes += half.SharedBytes

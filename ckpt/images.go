@@ -76,25 +76,41 @@ func (u *unpacking) bytes() (bytes uint64) {
 	return bytes + composed
 }
 
+// maxParents is how many images may lie one below the other: those of a dump, of its precopy, and
+// of an older precopy.
+const maxParents = 2
+
 // into writes the files, but for those that are composed, into a private directory and verifies
 // them.
 func (u *unpacking) into(ctx context.Context, dir *os.File) error {
 	var work []func(context.Context) error
-	var earlier *os.File
-	defer func() { _ = earlier.Close() }()
+	// directories are that of the images, that of their parent images, and so on.
+	directories := []*os.File{dir}
+	defer func() {
+		for _, each := range directories[1:] {
+			_ = each.Close()
+		}
+	}()
 	err := u.files(func(file string, entry image.Entry) (err error) {
 		if u.composed(file) {
 			return nil
 		}
-		where := dir
-		if name, copied := strings.CutPrefix(file, ParentImages+"/"); copied {
-			if earlier == nil {
-				if earlier, err = MakeParentImages(dir); err != nil {
-					return err
-				}
+		depth := 0
+		for name, copied := strings.CutPrefix(file, ParentImages+"/"); copied; name, copied = strings.CutPrefix(file, ParentImages+"/") {
+			file = name
+			if depth++; depth > maxParents {
+				return fmt.Errorf("%w: %q has too many parents", image.ErrMalformed, entry.Name)
 			}
-			where, file = earlier, name
+			if depth < len(directories) {
+				continue
+			}
+			made, err := MakeParentImages(directories[depth-1])
+			if err != nil {
+				return err
+			}
+			directories = append(directories, made)
 		}
+		where := directories[depth]
 		if entry.Kind != image.File || file == "" || file[0] == '.' || strings.ContainsAny(file, "/\x00") {
 			return fmt.Errorf("%w: %q is not a valid name of a CRIU file", image.ErrMalformed, entry.Name)
 		}

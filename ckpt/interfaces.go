@@ -127,6 +127,20 @@ type Warner interface {
 	Warnings(ctx context.Context) []string
 }
 
+// Overlayer is a CPU that need not save pages again that an older generation has.
+type Overlayer interface {
+	// Overlay leaves such pages out of the images of a Precopy. It returns the files of the older dump
+	// over which they lie now, by the names that they must have in the directory of parent images.
+	Overlay(ctx context.Context, parent *os.File, older OlderImages) (needed map[string]image.Entry, err error)
+}
+
+// OlderImages are the files of a dump of the same tree in an older generation.
+type OlderImages struct {
+	Reader *contents.Reader
+	// Entries are by their names in the directory of that dump.
+	Entries map[string]image.Entry
+}
+
 // RestoredTracker is a CPU that makes a userfaultfd in each process that it restores.
 type RestoredTracker interface {
 	// TrackRestored returns the userfaultfd of a process of a restored tree, with which its writes can

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -61,6 +63,32 @@ func (t Target) begin(ctx context.Context, options GPUOptions) (_ *imageWriter, 
 		Compress: options.Compress, Limit: options.Limit, Pressing: w.pressing.Load,
 	})
 	return w, nil
+}
+
+// older returns CRIU's files of a tree in the newest generation; none if there is no such tree.
+func (w *imageWriter) older(root int) (older OlderImages, err error) {
+	older = OlderImages{Reader: w.known, Entries: map[string]image.Entry{}}
+	newest, err := w.target.Dir.Newest()
+	if errors.Is(err, store.ErrNoGeneration) {
+		return older, nil
+	}
+	if err != nil {
+		return older, err
+	}
+	m, err := w.target.Dir.Inspect(newest)
+	if err != nil || m.CPU.Tree == "" {
+		return older, err
+	}
+	tree, err := readTree(w.known, m.CPU.Tree)
+	if err != nil {
+		return older, err
+	}
+	for _, entry := range tree.Entries {
+		if name, mine := strings.CutPrefix(entry.Name, strconv.Itoa(root)+"/"); mine && entry.Kind == image.File {
+			older.Entries[name] = entry
+		}
+	}
+	return older, nil
 }
 
 func (w *imageWriter) newPack() (*os.File, error) {

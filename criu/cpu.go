@@ -84,6 +84,7 @@ var (
 	_ ckpt.CPU             = (*CPU)(nil)
 	_ ckpt.Prestarter      = (*CPU)(nil)
 	_ ckpt.RestoredTracker = (*CPU)(nil)
+	_ ckpt.Overlayer       = (*CPU)(nil)
 	_ ckpt.WriteTracker    = (*CPU)(nil)
 	_ ckpt.LazyLoader      = (*CPU)(nil)
 	_ ckpt.Warner          = (*CPU)(nil)

@@ -57,7 +57,7 @@ func (r *saved) pack(t *testing.T) *packed {
 	writer := contents.NewWriter(pack, nil, contents.WriterOptions{})
 	var tree image.Tree
 	prefix := strconv.Itoa(r.tree.Processes[0].PID) + "/"
-	for _, where := range []string{"", ckpt.ParentImages + "/"} {
+	for _, where := range []string{"", ckpt.ParentImages + "/", ckpt.ParentImages + "/" + ckpt.ParentImages + "/"} {
 		names, _ := os.ReadDir(filepath.Join(r.images.Name(), where))
 		for _, each := range names {
 			if !each.Type().IsRegular() || strings.HasSuffix(each.Name(), ".log") {
@@ -83,6 +83,16 @@ func (r *saved) pack(t *testing.T) *packed {
 		t.Fatal(err)
 	}
 	return &packed{r, hash.String(), tree, pack}
+}
+
+// files returns the entries by the names of the files.
+func (p *packed) files() map[string]image.Entry {
+	found := map[string]image.Entry{}
+	for _, entry := range p.list.Entries {
+		_, name, _ := strings.Cut(entry.Name, "/")
+		found[name] = entry
+	}
+	return found
 }
 
 // load unpacks what the pager does not, starts it, and returns options that restore everything.

@@ -118,6 +118,9 @@ func dropDirect(images *os.File, processes []ckpt.Process) error {
 	return errors.Join(err, earlier.Close())
 }
 
+// inventory is a file of every dump and pre-dump that CRIU has written.
+const inventory = "inventory.img"
+
 // parentImages returns the name of the directory with a Precopy's images, or "" if there is none,
 // and whether phos has written them: CRIU would have added an inventory.
 func parentImages(images *os.File) (name string, byPhos bool) {
@@ -126,6 +129,6 @@ func parentImages(images *os.File) (name string, byPhos bool) {
 		return "", false
 	}
 	defer earlier.Close()
-	err = unix.Faccessat(int(earlier.Fd()), "inventory.img", unix.F_OK, unix.AT_SYMLINK_NOFOLLOW)
+	err = unix.Faccessat(int(earlier.Fd()), inventory, unix.F_OK, unix.AT_SYMLINK_NOFOLLOW)
 	return ckpt.ParentImages, errors.Is(err, unix.ENOENT)
 }

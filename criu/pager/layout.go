@@ -120,56 +120,57 @@ func (l *layout) readProcess(pid int) (*process, error) {
 	if p.mappings, err = imagefile.ReadMappings(content); err != nil {
 		return nil, err
 	}
-	list, file, err := l.readPagemap("", pid)
-	if err != nil {
+	if p.pages, p.id, err = l.readPages("", pid); err != nil {
 		return nil, err
-	}
-	p.id = list.ID
-	var parent *pieces
-	offset := uint64(0)
-	for _, run := range list.Pages {
-		if !run.InParent {
-			p.pages.add(piece{run.Start, run.End, file, offset})
-			offset += run.End - run.Start
-			continue
-		}
-		if parent == nil {
-			if parent, err = l.readParent(pid); err != nil {
-				return nil, err
-			}
-		}
-		if err := p.addParent(*parent, run); err != nil {
-			return nil, err
-		}
 	}
 	return p, l.checkBytes(p.pages)
 }
 
-// readParent reads the pages of a process that were copied before the cut.
-func (l *layout) readParent(pid int) (*pieces, error) {
-	list, file, err := l.readPagemap(ckpt.ParentImages+"/", pid)
+// maxParents is how many images may lie one below the other: those of a dump, of the copy before
+// its cut, and of the base of that.
+const maxParents = 2
+
+// readPages reads the pages of a process whose list is in a directory, and the number of their
+// image. A page that this does not have is in the parent images.
+func (l *layout) readPages(where string, pid int) (all pieces, id uint64, err error) {
+	all = newPieces()
+	if strings.Count(where, "/") > maxParents {
+		return all, 0, fmt.Errorf("%w: images with too many parents", image.ErrMalformed)
+	}
+	list, file, err := l.readPagemap(where, pid)
 	if err != nil {
-		return nil, err
+		return all, 0, err
 	}
-	all, offset := newPieces(), uint64(0)
+	var parent *pieces
+	offset := uint64(0)
 	for _, run := range list.Pages {
-		if run.InParent {
-			return nil, fmt.Errorf("%w: the parent images have parents", image.ErrMalformed)
+		if !run.InParent {
+			all.add(piece{run.Start, run.End, file, offset})
+			offset += run.End - run.Start
+			continue
 		}
-		all.add(piece{run.Start, run.End, file, offset})
-		offset += run.End - run.Start
+		if parent == nil {
+			below, _, err := l.readPages(where+ckpt.ParentImages+"/", pid)
+			if err != nil {
+				return all, 0, err
+			}
+			parent = &below
+		}
+		if err := all.addParent(*parent, run); err != nil {
+			return all, 0, err
+		}
 	}
-	return &all, nil
+	return all, list.ID, nil
 }
 
 // addParent adds a run of pages that the parent images have.
-func (p *process) addParent(parent pieces, run imagefile.Pages) error {
+func (p pieces) addParent(parent pieces, run imagefile.Pages) error {
 	at := run.Start
 	for _, part := range parent.within(run.Start, run.End) {
 		if part.start != at {
 			break
 		}
-		p.pages.add(part)
+		p.add(part)
 		at = part.end
 	}
 	if at != run.End {

@@ -33,6 +33,7 @@ type Client struct {
 	outside map[int]int
 	// loading is set while memory of the tree may still be coming.
 	loading atomic.Bool
+	end     rootEnd
 	// conn, command and wait are nil for a restorer that another phosd has started. wait waits for the
 	// end of command.
 	conn    *fdpass.Conn
@@ -53,7 +54,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start restorer: %w", err), near.Close())
 	}
-	c := &Client{socket: socket, conn: near, command: command, wait: sync.OnceValue(command.Wait)}
+	c := &Client{socket: socket, end: newRootEnd(), conn: near, command: command, wait: sync.OnceValue(command.Wait)}
 	if c.id, err = proc.Of(command.Process.Pid); err == nil {
 		err = c.begin(ctx, order, files)
 	}
@@ -186,7 +187,7 @@ func Adopt(socket string) (*Client, error) {
 		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
 	defer conn.Close()
-	c := &Client{socket: socket}
+	c := &Client{socket: socket, end: newRootEnd()}
 	if c.id, err = conn.Peer(); err != nil {
 		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
@@ -221,7 +222,7 @@ func (c *Client) Loaded(ctx context.Context) error {
 	}
 	_, err := c.ask(ctx, request{Loaded: true})
 	if errors.Is(err, proc.ErrGone) { // the tree has ended
-		err = nil
+		err = c.end.whyLost(ctx)
 	}
 	if err == nil {
 		c.loading.Store(false)
@@ -247,6 +248,7 @@ func (c *Client) Wait(ctx context.Context) (status int, err error) {
 	if err != nil {
 		return 0, err
 	}
+	c.end.set(reply.Lost)
 	return reply.Status, nil
 }
 

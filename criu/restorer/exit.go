@@ -91,6 +91,10 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 				return
 			}
 			fdpass.Close(files)
+			if !s.answering.begin() {
+				return
+			}
+			defer s.answering.end()
 			reply, file := s.answer(received)
 			_ = conn.Deadline(time.Now().Add(replyTimeout))
 			// A client that kills the tree knows how it ends.
@@ -98,6 +102,53 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 				s.status.reportOnce.Do(func() { close(s.status.reported) })
 			}
 		}()
+	}
+}
+
+// answering counts the requests that are being answered.
+type answering struct {
+	mu       sync.Mutex // guards what follows
+	count    int
+	finished bool
+	// idle is closed when there are none after finish.
+	idle chan struct{}
+}
+
+// begin counts a request. It returns false when none is answered any longer.
+func (a *answering) begin() bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.finished {
+		return false
+	}
+	a.count++
+	return true
+}
+
+// end says that a request was answered.
+func (a *answering) end() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.count--; a.finished && a.count == 0 {
+		close(a.idle)
+	}
+}
+
+// lastAnswers is how long a restorer without a tree goes on to answer. A client may not read.
+const lastAnswers = 5 * time.Second
+
+// finish waits until all requests are answered: one may be about why the tree was killed.
+func (a *answering) finish() {
+	a.mu.Lock()
+	a.finished, a.idle = true, make(chan struct{})
+	none := a.count == 0
+	a.mu.Unlock()
+	if none {
+		return
+	}
+	select {
+	case <-a.idle:
+	case <-time.After(lastAnswers):
 	}
 }
 

@@ -28,6 +28,8 @@ type server struct {
 	// root is the tree's root in the restorer's pid namespace, once it exists.
 	root   proc.Identity
 	status *exitStatus
+	// answering are the requests that are being answered.
+	answering answering
 	// relay is nil for a tree whose memory CRIU has restored; lost is why a tree was killed.
 	relay *pager.Relay
 	lost  atomic.Pointer[string]
@@ -149,6 +151,7 @@ func (s *server) serve(drained <-chan struct{}) {
 	if !s.order.Detach {
 		s.status.linger()
 	}
+	s.answering.finish()
 }
 
 // closeFiles closes what only the restore needed. An open end of a pipe would keep its reader

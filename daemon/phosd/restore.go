@@ -155,9 +155,14 @@ func (r *restoreStream) reattach(ctx context.Context, name string) error {
 	if err != nil {
 		return err
 	}
-	loaded := make(chan struct{})
-	close(loaded)
-	return r.follow(ctx, tree, loaded)
+	loading := make(chan struct{})
+	go func() {
+		defer close(loading)
+		if err := tree.Loaded(ctx); errors.Is(err, ckpt.ErrMemoryLost) {
+			r.notice(err.Error())
+		}
+	}()
+	return r.follow(ctx, tree, loading)
 }
 
 // notice passes a notice on. It is lost if the caller has disconnected.

@@ -52,7 +52,7 @@ func damagePages(t *testing.T, image string) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for at := 8 << 20; at < len(content)-8<<20; at += 1 << 20 { // between what is restored at once
+		for at := 16 << 20; at < len(content)-16<<20; at += 1 << 20 { // between what is restored at once
 			if i := bytes.Index(content[at:min(at+1<<20, len(content))], []byte("phos page 00")); i >= 0 {
 				content[at+i]++
 				found++

@@ -26,6 +26,10 @@ func (t *Tree) Name() string { return filepath.Base(t.control) }
 // Signal sends a signal to the root.
 func (t *Tree) Signal(signal int) error { return t.restored.Signal(signal) }
 
+// Loaded waits until all memory of the processes is there. The error is ckpt.ErrMemoryLost if the
+// tree was killed because some cannot be brought back.
+func (t *Tree) Loaded(ctx context.Context) error { return t.restored.Loaded(ctx) }
+
 // Wait waits for the root's end and returns its exit status.
 func (t *Tree) Wait(ctx context.Context) (int, error) {
 	select {

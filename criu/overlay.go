@@ -1,0 +1,43 @@
+package criu
+
+import (
+	"context"
+	"os"
+
+	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/criu/overlay"
+	"github.com/phos-gpu/phos/criu/pager"
+)
+
+// Overlay implements ckpt.Overlayer. Images that CRIU has written itself, by the kernel's
+// soft-dirty bits, stay whole.
+func (c *CPU) Overlay(ctx context.Context, parent *os.File, older ckpt.OlderImages) (map[string]image.Entry, error) {
+	if _, err := parent.Seek(0, 0); err != nil {
+		return nil, err
+	}
+	names, err := parent.Readdirnames(-1)
+	if err != nil {
+		return nil, err
+	}
+	needed := map[string]image.Entry{}
+	for _, name := range names {
+		if name == inventory {
+			return nil, nil
+		}
+	}
+	for _, name := range names {
+		pid, is := pager.PagemapOf(name)
+		if !is {
+			continue
+		}
+		base, err := overlay.Lay(ctx, parent, pid, older)
+		if err != nil {
+			return nil, err
+		}
+		for name, entry := range base {
+			needed[ckpt.ParentImages+"/"+name] = entry
+		}
+	}
+	return needed, nil
+}
