@@ -131,7 +131,9 @@ type checkpoint struct {
 	// groups are those of the first tree's root.
 	groups []uint32
 
-	mu sync.Mutex // guards cramped, noticed and prestarted
+	mu sync.Mutex // guards cramped, noticed, tracked and prestarted
+	// tracked are the roots of trees whose writes are tracked since their precopy.
+	tracked map[int]bool
 	// prestarted are the functions that end what was started before the pause.
 	prestarted []func() error
 	// noticed are the notices that were already given.
@@ -147,7 +149,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
 		order: order, progress: progress, steps: newSequence(order.Fail, order.Log),
-		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool),
+		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool), tracked: make(map[int]bool),
 		obstacles: make(map[string]time.Time),
 	}
 	limit, err := contents.NewSharedLimit(order.Options.BandwidthBytes)

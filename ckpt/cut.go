@@ -60,8 +60,9 @@ func (c *checkpoint) dump(ctx context.Context, frozen Frozen, work WorkDir, tree
 	limit := c.dumpTime(tree)
 	limited, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	if c.dumped { // the failed dump has reset CRIU's dirty tracking, too
-		if err := emptyDirectory(work.Descriptor()); err != nil {
+	if c.dumped {
+		// A failed dump has reset CRIU's own dirty tracking, but not another's.
+		if err := emptyDirectory(work.Descriptor(), c.isTracked(tree)); err != nil {
 			return err
 		}
 	}

@@ -217,14 +217,18 @@ func openPlain(dir *os.File, name string, uid uint32) (*os.File, error) {
 // errNotPlain is returned when a private directory contains a file that CRIU did not write.
 var errNotPlain = errors.New("not a regular file of this user")
 
-// emptyDirectory removes the files of a failed dump, parent images included, from a work directory.
-func emptyDirectory(dir *os.File) error {
+// emptyDirectory removes the files of a failed dump from a work directory, and the parent images
+// unless they are kept.
+func emptyDirectory(dir *os.File, keepParent bool) error {
 	names, err := namesIn(dir)
 	if err != nil {
 		return err
 	}
 	for _, name := range names {
 		how := 0
+		if name == ParentImages && keepParent {
+			continue
+		}
 		if name == ParentImages {
 			if err := emptyParentImages(dir); err != nil {
 				return err
@@ -244,5 +248,5 @@ func emptyParentImages(dir *os.File) error {
 	if err != nil {
 		return err
 	}
-	return errors.Join(emptyDirectory(earlier), earlier.Close())
+	return errors.Join(emptyDirectory(earlier, false), earlier.Close())
 }

@@ -40,6 +40,9 @@ func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) 
 	defer cancel()
 	drop, err := c.order.CPU.Precopy(limited, tree, work.Descriptor(), c.order.Track)
 	c.dropLater(drop)
+	if drop != nil {
+		c.setTracked(tree)
+	}
 	if errors.Is(err, ErrUntracked) && c.order.Untracked != nil {
 		c.order.Untracked()
 	}
@@ -50,7 +53,22 @@ func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) 
 		return context.Cause(ctx)
 	}
 	c.steps.log.Warn("precopy of process memory failed", "pid", tree.Processes[0].PID, "error", err)
-	return emptyDirectory(work.Descriptor())
+	return emptyDirectory(work.Descriptor(), false)
+}
+
+// setTracked says that what a tree writes is tracked from its precopy to the end of the pause, also
+// when a dump fails.
+func (c *checkpoint) setTracked(tree *Tree) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.tracked[tree.Processes[0].PID] = true
+}
+
+// isTracked reports whether setTracked was called.
+func (c *checkpoint) isTracked(tree *Tree) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.tracked[tree.Processes[0].PID]
 }
 
 // precopies reports whether the memory of a tree is copied before the pause.

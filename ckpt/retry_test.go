@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"slices"
 	"testing"
 	"time"
 
@@ -126,6 +127,68 @@ func TestLimitIsShared(t *testing.T) {
 		if g.options.BandwidthBytes != rate || g.options.Limit == nil || g.options.Limit != all[0].options.Limit {
 			t.Errorf("%s: %d bytes a second, limit %p; want %d and one limit", g.name, g.options.BandwidthBytes,
 				g.options.Limit, rate)
+		}
+	}
+}
+
+// copying is a CPU that copies memory before the pause.
+type copying struct {
+	*cpu
+	tracked bool
+	// had says of each dump whether the copy was there.
+	had []bool
+}
+
+func (c *copying) Precopy(_ context.Context, _ *ckpt.Tree, images *os.File, _ ckpt.Track) (func() error, error) {
+	into, err := ckpt.MakeParentImages(images)
+	if err != nil {
+		return nil, err
+	}
+	defer into.Close()
+	file, err := ckpt.CreateImage(into, "pages-1.img")
+	if err != nil {
+		return nil, err
+	}
+	if !c.tracked {
+		return nil, file.Close()
+	}
+	return func() error { return nil }, file.Close()
+}
+
+func (c *copying) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {
+	frozen, err := c.cpu.Freeze(ctx, tree)
+	return &looking{frozen, c}, err
+}
+
+// looking looks for the copy in each dump.
+type looking struct {
+	ckpt.Frozen
+	of *copying
+}
+
+func (l *looking) Dump(ctx context.Context, images *os.File) error {
+	_, err := os.Stat(images.Name() + "/" + ckpt.ParentImages + "/pages-1.img")
+	l.of.mu.Lock()
+	l.of.had = append(l.of.had, err == nil)
+	l.of.mu.Unlock()
+	return l.Frozen.Dump(ctx, images)
+}
+
+// TestRetryKeepsCopy: a copy of memory that is tracked by others than CRIU is good for the next
+// attempt, too.
+func TestRetryKeepsCopy(t *testing.T) {
+	for _, tracked := range []bool{true, false} {
+		p := newPlay(t, t.TempDir(), fault{"cut gpu 1#1", "busy"})
+		c := &copying{cpu: p.order.CPU.(*cpu), tracked: tracked}
+		for _, tree := range c.trees {
+			tree.Processes[0].ResidentBytes = 1 << 30
+		}
+		p.order.CPU = c
+		if _, err := ckpt.Checkpoint(p.ctx, p.order); err != nil {
+			t.Fatal(err)
+		}
+		if want := []bool{true, true, tracked, tracked}; !slices.Equal(c.had, want) {
+			t.Errorf("tracked %v: dumps had the copy: %v", tracked, c.had)
 		}
 	}
 }
