@@ -37,7 +37,36 @@ func measureHost(t *testing.T, b *bench) (rows []row) {
 			note: fmt.Sprintf("as the programs see it: %s and %s", milliseconds(median(ours.seen)), milliseconds(median(plain))),
 		})
 	}
-	return rows
+	shares := b.laterShares(t, daemon, b.largest/8)
+	return append(rows, row{
+		name:  fmt.Sprintf("%d MiB of host memory: written by a later checkpoint / by the first", b.largest/8/mebibyte),
+		value: median(shares), most: 0.015,
+		note: "for each second between them, in which 1 % of the pages is rewritten, at random",
+	})
+}
+
+// laterShares saves a program twice, and returns how much the second checkpoint has written of what
+// the first has, for each second between the two.
+func (b *bench) laterShares(t *testing.T, daemon *harness.Daemon, bytes uint64) (shares []float64) {
+	t.Helper()
+	program := b.startHolderWith(t, daemon, 8*mebibyte, func(command *exec.Cmd) {
+		command.Env = append(command.Env, hostVariable(bytes))
+	})
+	for range b.rounds {
+		dir := imageDir(t, b.disk)
+		settle(t, dir)
+		var written [2]float64
+		var begun [2]time.Time
+		for i := range written {
+			begun[i] = time.Now()
+			written[i] = float64(program.checkpoint(dir, checkpointOptions{}).GetWrittenBytes())
+			time.Sleep(2 * time.Second)
+		}
+		shares = append(shares, written[1]/written[0]/begun[1].Sub(begun[0]).Seconds())
+		remove(t, dir)
+	}
+	program.finish()
+	return shares
 }
 
 // hostPauses saves a program with private memory.
