@@ -64,6 +64,7 @@ func groups() []group {
 		{"growth", measureGrowth},
 		{"host", measureHost},
 		{"comeback", measureComeback},
+		{"threads", measureThreads},
 		{"steps", measureSteps},
 		{"driver", measureDriver},
 		{"scheduler", measureScheduler},
@@ -198,7 +199,7 @@ func TestSmall(t *testing.T) {
 	b.while, b.idle = 200*time.Millisecond, 200*time.Millisecond
 	b.fleet = fleetSize{nodes: 5, gpus: 4, queued: 20, listed: 20, rate: 50, while: time.Second}
 	for _, name := range []string{
-		"digests", "pause", "rate", "second", "restore", "budget", "growth", "host", "comeback", "scheduler", "sim", "peers",
+		"digests", "pause", "rate", "second", "restore", "budget", "growth", "host", "comeback", "threads", "scheduler", "sim", "peers",
 		"planning", "cluster",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -1,7 +1,8 @@
 /* Holds GPU memory and follows a shared page: rewrites memory at a given rate, reads a part of it
  * in every step, keeps a core busy. It knows the content of each chunk, and checks it. With
  * HOST_MIB in the environment it also holds so much private memory, and rewrites one percent of its
- * pages a second, at random. With 0 MiB on the GPU it uses none.
+ * pages a second, at random. With THREADS it has so many that wait. With 0 MiB on the GPU it uses
+ * none.
  *
  * usage: memory PAGE MIB */
 #include "../../workloads/driver/driver.h"
@@ -126,6 +127,22 @@ static pthread_t hold_host(const char *mib)
 	return thread;
 }
 
+static void *wait_forever(void *unused)
+{
+	for (;;)
+		pause();
+	return unused;
+}
+
+static void start_threads(const char *count)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	CHECK(pthread_attr_init(&small) == 0 && pthread_attr_setstacksize(&small, 64 << 10) == 0);
+	for (unsigned long left = strtoul(count, NULL, 10); left > 0; left--)
+		CHECK(pthread_create(&thread, &small, wait_forever, NULL) == 0);
+}
+
 static void open_page(const char *path)
 {
 	int file = open(path, O_RDWR);
@@ -235,13 +252,15 @@ static void step(void)
 int main(int argc, char **argv)
 {
 	CHECK(argc == 3);
-	const char *private = getenv("HOST_MIB");
+	const char *private = getenv("HOST_MIB"), *threads = getenv("THREADS");
 	pthread_t thread;
 	open_page(argv[1]);
 	if (strcmp(argv[2], "0") != 0)
 		set_up(strtoull(argv[2], NULL, 10));
 	if (private != NULL)
 		thread = hold_host(private);
+	if (threads != NULL)
+		start_threads(threads);
 	page->steps = 1;
 	for (uint64_t last = (uint64_t)now(); !page->quit;) {
 		step();
