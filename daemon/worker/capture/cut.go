@@ -35,6 +35,7 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 		failed = s.find(ctx, found)
 	}()
 	err = s.take(ctx, found)
+	s.precopied = false // what is dirty at another cut is that only since this one
 	stop()
 	for range found { // until find has ended
 	}
@@ -94,6 +95,9 @@ func (s *Snapshot) find(ctx context.Context, found chan<- finding) error {
 			uncopied, err := s.uncopied(ctx, c.memory, c.memory.pieces[at:end], pool.All())
 			if err != nil {
 				return err
+			}
+			if s.precopied {
+				c.memory.learnRewritten(uncopied)
 			}
 			// Nothing runs, so all dirty bits can be cleared at once.
 			for _, run := range runs(uncopied) {

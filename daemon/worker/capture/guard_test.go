@@ -138,3 +138,38 @@ func TestDiskHangs(t *testing.T) {
 	finished.Wait()
 	m.take(c, target, Options{})
 }
+
+// TestRewrittenIsNotCopied: what is rewritten before each cut is not copied in advance, until it is
+// no longer rewritten.
+func TestRewrittenIsNotCopied(t *testing.T) {
+	const all = 40 * gpu.ChunkBytes
+	m := openMachine(t, specs["marks"], 40)
+	target, c := newShelf(), New(m.sources)
+	for round, each := range []struct {
+		rewritten   bool
+		copied, cut uint64
+	}{
+		{rewritten: true, copied: all, cut: all},
+		{rewritten: true, copied: 0, cut: all}, // learnt
+		{rewritten: true, copied: 0, cut: all},
+		{rewritten: false, copied: 0, cut: all}, // not known yet
+		{rewritten: false, copied: all, cut: 0},
+		{rewritten: true, copied: all, cut: all},
+	} {
+		must(t, fillAll(m, byte(2*round+1)))
+		s, err := c.Begin(target, Options{})
+		must(t, err)
+		must(t, s.Precopy(t.Context()))
+		if each.rewritten {
+			must(t, fillAll(m, byte(2*round+2)))
+		}
+		must(t, s.Cut(t.Context()))
+		want := m.contents()
+		entries, err := s.Finish(t.Context())
+		must(t, err)
+		m.same("image", m.saved(target, entries), want)
+		if stats := s.Stats(); stats.CopiedBytes != each.copied || stats.CutBytes != each.cut {
+			t.Errorf("round %d: copied %d, cut %d; want %+v", round, stats.CopiedBytes>>20, stats.CutBytes>>20, each)
+		}
+	}
+}

@@ -28,17 +28,20 @@ type memory struct {
 
 	mu    sync.Mutex
 	known map[uint64]content // by address; valid while the dirty bit is clear or the digest is the same
+	// copied are the pieces of the last Precopy, rewritten those that the next one passes over.
+	copied, rewritten map[uint64]bool
 }
 
 func newMemory() *memory {
 	key := digest.NewKey()
-	return &memory{key: key, digests: digest.New(key), known: map[uint64]content{}}
+	return &memory{key: key, digests: digest.New(key), known: map[uint64]content{},
+		copied: map[uint64]bool{}, rewritten: map[uint64]bool{}}
 }
 
 // refresh updates the memory to what is mapped now.
 func (m *memory) refresh(s Source) error {
 	if m.source.Memory != nil && m.source.Memory != s.Memory {
-		m.known = map[uint64]content{}
+		m.known, m.rewritten = map[uint64]content{}, map[uint64]bool{}
 	}
 	_, marks := s.Memory.(gpu.Tracker)
 	_, digests := s.Memory.(gpu.Digester)
@@ -46,13 +49,16 @@ func (m *memory) refresh(s Source) error {
 		return fmt.Errorf("capture %s: ranges are not whole chunks", s.Name)
 	}
 	m.source, m.pieces = s, pieces(s.Ranges)
-	kept := make(map[uint64]content, len(m.pieces))
+	kept, rewritten := make(map[uint64]content, len(m.pieces)), map[uint64]bool{}
 	for _, r := range m.pieces {
 		if c, found := m.known[r.Address]; found && c.bytes == r.Bytes {
 			kept[r.Address] = c
 		}
+		if m.rewritten[r.Address] {
+			rewritten[r.Address] = true
+		}
 	}
-	m.known = kept
+	m.known, m.rewritten = kept, rewritten
 	return nil
 }
 

@@ -23,9 +23,10 @@ const (
 // is small or no longer shrinks.
 func (s *Snapshot) Precopy(ctx context.Context) error {
 	s.recordTouches(true)
+	s.precopied = true
 	before := ^uint64(0)
 	for pass := 0; ; pass++ {
-		found, err := s.changes(ctx)
+		found, err := s.changes(ctx, pass == 0)
 		if err != nil {
 			return err
 		}
@@ -79,8 +80,8 @@ type changed struct {
 	bytes  uint64
 }
 
-// changes lists what must be copied.
-func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
+// changes lists what must be copied, without what is rewritten each time.
+func (s *Snapshot) changes(ctx context.Context, first bool) (*changed, error) {
 	memories, err := s.capture.present()
 	if err != nil {
 		return nil, err
@@ -92,6 +93,15 @@ func (s *Snapshot) changes(ctx context.Context) (*changed, error) {
 			return nil, err
 		}
 		c.wanted[m] = len(list)
+		if first {
+			m.beginPrecopy()
+		}
+		if m.guards() {
+			var rewritten []gpu.Range
+			if rewritten, list = m.split(list); first {
+				m.watchRewritten(rewritten)
+			}
+		}
 		c.bytes += total(list)
 		for len(list) > 0 {
 			n := min(len(list), batchPieces)
@@ -171,6 +181,7 @@ func (s *Snapshot) copyPiece(ctx context.Context, m *memory, r gpu.Range, copied
 	if err := readInto(m.source.Memory, r, copied.bytes); err != nil {
 		return err
 	}
+	m.noteCopied(r)
 	return s.put(ctx, m, r, copied.bytes[:r.Bytes], &s.stats.CopiedBytes)
 }
 

@@ -63,7 +63,9 @@ type Snapshot struct {
 	limit   *contents.Limit
 	hurry   atomic.Bool
 	ended   bool
-	shadows map[*memory]gpu.Shadows // copies within devices, where supported
+	// precopied is set from the Precopy to the first cut.
+	precopied bool
+	shadows   map[*memory]gpu.Shadows // copies within devices, where supported
 
 	// givenUp ends with GiveUp and Abort.
 	givenUp context.Context
