@@ -77,8 +77,9 @@ func (c *checkpoint) checkFull(number int, err error) error {
 	return c.cramp(number, err)
 }
 
-// moveCramped replaces the work directories that are too small by ones on a disk. What CRIU has
-// written there in advance is lost, so the dump writes everything.
+// moveCramped replaces the work directories that are too small by ones on a disk. What was written
+// in advance is lost, there and elsewhere, because it is no longer tracked what has changed since:
+// the dump writes everything.
 func (c *checkpoint) moveCramped() error {
 	c.mu.Lock()
 	cramped := c.cramped
@@ -87,7 +88,13 @@ func (c *checkpoint) moveCramped() error {
 	if len(cramped) == 0 {
 		return nil
 	}
-	failures := []error{c.dropPrestarted()}
+	var failures []error
+	for number, work := range c.workDirs {
+		if !cramped[number] {
+			failures = append(failures, emptyDirectory(work.Descriptor(), false))
+		}
+	}
+	failures = append(failures, c.dropPrestarted())
 	for number := range cramped {
 		root := c.trees[number].Processes[0]
 		work, err := c.order.Work(math.MaxInt64, root.UID, root.GID)

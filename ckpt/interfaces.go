@@ -101,9 +101,8 @@ type CPU interface {
 	// Precopy writes the memory of a running tree into the directory ParentImages, which it
 	// creates in the dump's private directory. Only the next Dump into that directory writes just
 	// what changed since, because a dump resets the dirty tracking. The error is ErrUntracked if
-	// written pages cannot be tracked. The caller calls drop, if it is not nil, after the tree was
-	// thawed or killed.
-	Precopy(ctx context.Context, tree *Tree, images *os.File, track Track) (drop func() error, err error)
+	// written pages cannot be tracked.
+	Precopy(ctx context.Context, tree *Tree, images *os.File, track Track) (Precopied, error)
 	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)
 	// Restore restores processes from images that Dump has written. They stay frozen until Keep.
@@ -116,6 +115,15 @@ type CPU interface {
 	Sweep(ctx context.Context) error
 	// Check returns an error that says what CRIU cannot do on this host, or nil.
 	Check(ctx context.Context) error
+}
+
+// Precopied is the result of a Precopy.
+type Precopied struct {
+	// Drop ends the tracking; it may be nil. The caller calls it after the tree was thawed or killed,
+	// or has removed the images.
+	Drop func() error
+	// Kept is set if a dump does not reset the tracking: its images are good for further ones.
+	Kept bool
 }
 
 // Track returns the userfaultfd that tracks the writes of a process. The caller closes it, and

@@ -38,9 +38,9 @@ func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) 
 	}
 	limited, cancel := context.WithTimeout(ctx, c.dumpTime(tree))
 	defer cancel()
-	drop, err := c.order.CPU.Precopy(limited, tree, work.Descriptor(), c.order.Track)
-	c.dropLater(drop)
-	if drop != nil {
+	done, err := c.order.CPU.Precopy(limited, tree, work.Descriptor(), c.order.Track)
+	c.dropLater(done.Drop)
+	if done.Kept {
 		c.setTracked(tree)
 	}
 	if errors.Is(err, ErrUntracked) && c.order.Untracked != nil {

@@ -139,20 +139,17 @@ type copying struct {
 	had []bool
 }
 
-func (c *copying) Precopy(_ context.Context, _ *ckpt.Tree, images *os.File, _ ckpt.Track) (func() error, error) {
+func (c *copying) Precopy(_ context.Context, _ *ckpt.Tree, images *os.File, _ ckpt.Track) (done ckpt.Precopied, err error) {
 	into, err := ckpt.MakeParentImages(images)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	defer into.Close()
 	file, err := ckpt.CreateImage(into, "pages-1.img")
 	if err != nil {
-		return nil, err
+		return done, err
 	}
-	if !c.tracked {
-		return nil, file.Close()
-	}
-	return func() error { return nil }, file.Close()
+	return ckpt.Precopied{Drop: func() error { return nil }, Kept: c.tracked}, file.Close()
 }
 
 func (c *copying) Freeze(ctx context.Context, tree *ckpt.Tree) (ckpt.Frozen, error) {

@@ -193,8 +193,8 @@ type cpu struct {
 	trees map[int]*ckpt.Tree
 }
 
-func (c *cpu) Precopy(context.Context, *ckpt.Tree, *os.File, ckpt.Track) (func() error, error) {
-	return nil, ckpt.ErrUntracked
+func (c *cpu) Precopy(context.Context, *ckpt.Tree, *os.File, ckpt.Track) (ckpt.Precopied, error) {
+	return ckpt.Precopied{}, ckpt.ErrUntracked
 }
 
 func (c *cpu) Inspect(ctx context.Context, root proc.Identity) (*ckpt.Tree, error) {

@@ -45,6 +45,7 @@ type CPU struct {
 	// trackWritten is CRIU's use of what others track, lazyPages its restore of memory that comes
 	// later: for root, and for other users.
 	trackWritten, lazyPages, usersLazyPages feature
+	tracked                                 claims
 	// kernelCache is nil if the cache is disabled.
 	kernelCache *runner.KernelCache
 }

@@ -14,48 +14,87 @@ import (
 	"github.com/phos-gpu/phos/criu/inspect"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/criu/watchdog"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // Precopy writes the memory of a running tree, if writes can be tracked from then on: by the
 // processes' userfaultfds, or by the kernel's soft-dirty bits.
 func (c *CPU) Precopy(
 	ctx context.Context, tree *ckpt.Tree, images *os.File, track ckpt.Track,
-) (drop func() error, err error) {
+) (done ckpt.Precopied, err error) {
 	found, err := c.inspect(ctx, tree.Processes[0].Identity)
 	if err != nil {
-		return nil, err
+		return done, err
 	}
 	if err := sameUser(tree, &found.Tree); err != nil {
-		return nil, fmt.Errorf("precopy: %w", err)
+		return done, fmt.Errorf("precopy: %w", err)
 	}
 	if err := obstacleError(found.Obstacles); err != nil {
-		return nil, fmt.Errorf("precopy: %w", err)
+		return done, fmt.Errorf("precopy: %w", err)
 	}
-	if drop, err = c.precopyTracked(ctx, found, images, track); errors.Is(err, ckpt.ErrUntracked) {
-		err = c.precopySoftDirty(ctx, found, images)
+	done.Drop, err = c.precopyTracked(ctx, found, images, track)
+	done.Kept = err == nil
+	if errors.Is(err, ckpt.ErrUntracked) {
+		done.Drop, err = c.precopySoftDirty(ctx, found, images)
 	}
 	if err == nil {
 		err = c.stillSameUser(ctx, tree)
 	}
-	return drop, err
+	return done, err
 }
 
 // minSoftDirtyBytes is the least memory for which CRIU precopies: it stops each process once more
 // for that.
 const minSoftDirtyBytes = 64 << 20
 
-// precopySoftDirty lets CRIU write the memory of a running tree.
-func (c *CPU) precopySoftDirty(ctx context.Context, found *inspect.Findings, images *os.File) error {
+// precopySoftDirty lets CRIU write the memory of a running tree, whose soft-dirty bits it resets.
+func (c *CPU) precopySoftDirty(
+	ctx context.Context, found *inspect.Findings, images *os.File,
+) (drop func() error, err error) {
 	if found.ResidentBytes() < minSoftDirtyBytes {
-		return nil
+		return nil, nil
 	}
 	if err := c.checkTracking(ctx); err != nil {
-		return err
+		return nil, err
 	}
 	if found.User.UID != 0 {
 		// CRIU needs root to detect whether the kernel tracks writes.
-		return fmt.Errorf("processes of user %d: %w", found.User.UID, ckpt.ErrUntracked)
+		return nil, fmt.Errorf("processes of user %d: %w", found.User.UID, ckpt.ErrUntracked)
 	}
+	release, ok := c.claimAll(found)
+	if !ok {
+		return nil, fmt.Errorf("another checkpoint of these processes is in progress: %w", ckpt.ErrUntracked)
+	}
+	if err := c.preDump(ctx, found, images); err != nil {
+		release()
+		return nil, err
+	}
+	return func() error {
+		release()
+		return nil
+	}, nil
+}
+
+// claimAll claims all processes of a tree.
+func (c *CPU) claimAll(found *inspect.Findings) (release func(), ok bool) {
+	var claimed []proc.Identity
+	release = func() {
+		for _, each := range claimed {
+			c.tracked.release(each)
+		}
+	}
+	for _, p := range found.Processes {
+		if !c.tracked.claim(p.Identity) {
+			release()
+			return nil, false
+		}
+		claimed = append(claimed, p.Identity)
+	}
+	return release, true
+}
+
+// preDump lets CRIU write the memory of a running tree.
+func (c *CPU) preDump(ctx context.Context, found *inspect.Findings, images *os.File) error {
 	into, err := ckpt.MakeParentImages(images)
 	if err != nil {
 		return fmt.Errorf("precopy: %w", err)

@@ -93,11 +93,8 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Rest
 		p.closeFlows()
 		return nil, errors.Join(err, removeSocket(order.Control))
 	}
-	var pids []int
-	if !order.NewPids {
-		pids = p.PIDs
-	}
-	restoring := c.sharing.begin(pids)
+	restoring := c.sharing.begin()
+	p.Started = restoring.started
 	var failed flowError
 	for _, each := range p.flows {
 		go each.run(&failed)
@@ -107,6 +104,10 @@ func (c *CPU) Restore(ctx context.Context, order ckpt.RestoreOptions) (ckpt.Rest
 		restoring.finish()
 		return nil, errors.Join(failed.cause(err), removeSocket(order.Control))
 	}
+	go func() { // whatever becomes of this restore
+		client.WaitEnd()
+		restoring.finish()
+	}()
 	if m, ok := order.Memory.(memory); ok {
 		m.HandOver()
 	}

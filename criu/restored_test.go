@@ -103,12 +103,12 @@ func TestRestoredReplaced(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	drop, err := cpu.Precopy(within(t), tree, dir, cpu.trackRestored)
+	done, err := cpu.Precopy(within(t), tree, dir, cpu.trackRestored)
 	if err != nil && !errors.Is(err, ckpt.ErrUntracked) {
 		t.Fatal(err)
 	}
-	if drop != nil {
-		t.Cleanup(func() { _ = drop() })
+	if done.Drop != nil {
+		t.Cleanup(func() { _ = done.Drop() })
 	}
 	back := s.comeBack(t, cpu, s.saveInto(cpu, dir, true).pack(t))
 	s.allow("two")

@@ -23,7 +23,7 @@ type sharing struct {
 	mu    sync.Mutex
 	trees map[*restored]bool
 	busy  map[string]bool
-	// unfinished are restores, some of which may be over.
+	// unfinished has all unfinished restores, and some that have finished since.
 	unfinished []*unfinished
 	// changed is closed and replaced when files become free.
 	changed chan struct{}
@@ -76,8 +76,9 @@ func (s *sharing) add(r *restored) {
 // treeOf returns the restored tree to which a process belongs, or nil.
 func (s *sharing) treeOf(process proc.Identity) *restored {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	for tree := range s.trees {
+	all := slices.Collect(maps.Keys(s.trees))
+	s.mu.Unlock()
+	for _, tree := range all {
 		if restorer := tree.client.Identity(); proc.Descends(process.PID, restorer.PID) && !restorer.Gone() {
 			return tree
 		}

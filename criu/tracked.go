@@ -6,12 +6,14 @@ import (
 	"fmt"
 	"os"
 	"slices"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/hostcopy"
 	"github.com/phos-gpu/phos/criu/inspect"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // precopyTracked copies the memory of the processes whose writes their userfaultfds track. The
@@ -22,7 +24,7 @@ func (c *CPU) precopyTracked(
 	if track == nil || !c.trackedByOthers(ctx) {
 		return nil, ckpt.ErrUntracked
 	}
-	processes, end, err := trackAll(ctx, found, track)
+	processes, end, err := c.trackAll(ctx, found, track)
 	if err == nil && (len(processes) == 0 || c.softDirtyHasMore(ctx, found, processes)) {
 		closeAll(processes)
 		err = ckpt.ErrUntracked
@@ -60,7 +62,7 @@ func (c *CPU) softDirtyHasMore(ctx context.Context, found *inspect.Findings, pro
 }
 
 // trackAll returns the processes that can be tracked, and what ends that.
-func trackAll(
+func (c *CPU) trackAll(
 	ctx context.Context, found *inspect.Findings, track ckpt.Track,
 ) (processes []hostcopy.Process, end func(), err error) {
 	var ends []func()
@@ -70,21 +72,55 @@ func trackAll(
 		}
 	}
 	for _, p := range found.Processes {
-		if p.Direct {
+		if p.Direct || !c.tracked.claim(p.Identity) {
 			continue
 		}
 		userfaultfd, ended, err := track(ctx, p.Identity)
-		if errors.Is(err, ckpt.ErrUntracked) {
+		if errors.Is(err, ckpt.ErrUntracked) || proc.Gone(err) {
+			c.tracked.release(p.Identity)
 			continue
 		}
 		if err != nil {
+			c.tracked.release(p.Identity)
 			closeAll(processes)
 			return nil, end, err
 		}
-		ends = append(ends, ended)
+		ends = append(ends, func() {
+			ended()
+			c.tracked.release(p.Identity)
+		})
 		processes = append(processes, hostcopy.Process{Identity: p.Identity, Inner: p.Inner, UID: p.UID, Userfaultfd: userfaultfd})
 	}
 	return processes, end, nil
+}
+
+// claims are the processes that are tracked now. The protection of a page says that it was not
+// written since a checkpoint has looked, so only one checkpoint at a time may look: another that is
+// taken beside it copies the process in its pause.
+type claims struct {
+	mu      sync.Mutex // guards claimed
+	claimed map[proc.Identity]bool
+}
+
+// claim claims a process, unless another has.
+func (c *claims) claim(process proc.Identity) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.claimed[process] {
+		return false
+	}
+	if c.claimed == nil {
+		c.claimed = make(map[proc.Identity]bool)
+	}
+	c.claimed[process] = true
+	return true
+}
+
+// release ends a claim.
+func (c *claims) release(process proc.Identity) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.claimed, process)
 }
 
 // closeAll closes the descriptors of processes that are not copied.

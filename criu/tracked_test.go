@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -81,27 +82,29 @@ func (s *tracked) track(_ context.Context, process proc.Identity) (*os.File, fun
 }
 
 // precopy copies the program's memory.
-func (s *tracked) precopy(cpu *CPU, dir *os.File) {
+func (s *tracked) precopy(cpu *CPU, dir *os.File) (drop func()) {
 	s.t.Helper()
-	s.precopyBy(cpu, dir, s.track)
+	return s.precopyBy(cpu, dir, s.track)
 }
 
 // precopyBy copies the program's memory with what track finds.
-func (s *subject) precopyBy(cpu *CPU, dir *os.File, track ckpt.Track) {
+func (s *subject) precopyBy(cpu *CPU, dir *os.File, track ckpt.Track) (drop func()) {
 	s.t.Helper()
 	tree, err := cpu.Inspect(within(s.t), s.root)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	drop, err := cpu.Precopy(within(s.t), tree, dir, track)
+	done, err := cpu.Precopy(within(s.t), tree, dir, track)
 	if err != nil {
 		s.t.Fatal(err)
 	}
-	s.t.Cleanup(func() {
-		if err := drop(); err != nil {
+	drop = sync.OnceFunc(func() {
+		if err := done.Drop(); err != nil {
 			s.t.Error(err)
 		}
 	})
+	s.t.Cleanup(drop)
+	return drop
 }
 
 // TestTracked: memory that was copied while the program ran is not dumped again, unless the program
@@ -201,15 +204,17 @@ func TestTrackedAgain(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			drop, err := cpu.Precopy(within(t), tree, first, s.track)
+			done, err := cpu.Precopy(within(t), tree, first, s.track)
 			if err != nil {
 				t.Fatal(err)
 			}
 			s.saveInto(cpu, first, false)
 			if told {
-				if err := drop(); err != nil {
+				if err := done.Drop(); err != nil {
 					t.Fatal(err)
 				}
+			} else {
+				cpu = newCPU(t) // of the phosd after one that was killed
 			}
 			s.allow("one")
 			s.says("at two")
@@ -225,6 +230,30 @@ func TestTrackedAgain(t *testing.T) {
 			s.says("done True")
 		})
 	}
+}
+
+// TestTrackedTwice: another checkpoint that looks for what was written, beside one that has copied
+// the program, takes nothing from that.
+func TestTrackedTwice(t *testing.T) {
+	cpu := newCPU(t)
+	s := beginTracked(t, cpu, 0, hoard)
+	s.says("at one")
+	first, second := images(t, 0), images(t, 0)
+	s.precopy(cpu, first)
+	s.allow("one")
+	s.says("at two")
+	tree, err := cpu.Inspect(within(t), s.root)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if done, err := cpu.Precopy(within(t), tree, second, s.track); err == nil && done.Kept {
+		t.Error("both track the program")
+	}
+	saved := s.saveInto(cpu, first, true)
+	back := saved.restore(t, cpu, saved.order(t))
+	s.allow("two")
+	ends(t, back, 7)
+	s.says("done True")
 }
 
 // TestTrackedDirect: a process with a file open for direct I/O is copied while it stands still,

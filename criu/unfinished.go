@@ -11,53 +11,62 @@ import (
 // unfinished is a restore whose tree does not run yet. Its processes exist: nothing may be saved of
 // them, nor may they be stopped.
 type unfinished struct {
-	// pids are those of the tree; none if they are not known before it is restored.
-	pids []int
-	over chan struct{}
-	end  sync.Once
+	finished chan struct{}
+	once     sync.Once
+
+	mu sync.Mutex // guards restorer
+	// restorer is the ancestor of all its processes, once it has started.
+	restorer proc.Identity
 }
 
-// finish says that the tree runs now, or was killed.
-func (u *unfinished) finish() { u.end.Do(func() { close(u.over) }) }
-
-// begin adds a restore of processes with these pids.
-func (s *sharing) begin(pids []int) *unfinished {
-	u := &unfinished{pids: pids, over: make(chan struct{})}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.unfinished = slices.DeleteFunc(s.unfinished, (*unfinished).isOver)
-	s.unfinished = append(s.unfinished, u)
-	return u
+// started says which process is the restorer.
+func (u *unfinished) started(restorer proc.Identity) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.restorer = restorer
 }
 
-// isOver reports whether finish was called.
-func (u *unfinished) isOver() bool {
+// finish says that the tree runs now, or was killed. It may be called again.
+func (u *unfinished) finish() { u.once.Do(func() { close(u.finished) }) }
+
+// isFinished reports whether finish was called.
+func (u *unfinished) isFinished() bool {
 	select {
-	case <-u.over:
+	case <-u.finished:
 		return true
 	default:
 		return false
 	}
 }
 
-// unfinishedWith returns the restores that may have made a process.
-func (s *sharing) unfinishedWith(process proc.Identity) (found []*unfinished) {
-	tree := s.treeOf(process)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	for _, u := range s.unfinished {
-		if slices.Contains(u.pids, process.PID) || tree != nil && tree.unfinished == u {
-			found = append(found, u)
-		}
-	}
-	return found
+// has reports whether a process is one of the tree.
+func (u *unfinished) has(process proc.Identity) bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.restorer.PID > 0 && proc.Descends(process.PID, u.restorer.PID)
 }
 
-// waitFinished waits until the restore that has made a process is over.
+// begin adds a restore.
+func (s *sharing) begin() *unfinished {
+	u := &unfinished{finished: make(chan struct{})}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.unfinished = slices.DeleteFunc(s.unfinished, (*unfinished).isFinished)
+	s.unfinished = append(s.unfinished, u)
+	return u
+}
+
+// waitFinished waits until the restore that has made a process is finished.
 func (s *sharing) waitFinished(ctx context.Context, process proc.Identity) error {
-	for _, u := range s.unfinishedWith(process) {
+	s.mu.Lock()
+	all := slices.Clone(s.unfinished)
+	s.mu.Unlock()
+	for _, u := range all {
+		if u.isFinished() || !u.has(process) {
+			continue
+		}
 		select {
-		case <-u.over:
+		case <-u.finished:
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -56,6 +56,9 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	}
 	c := &Client{socket: socket, end: newRootEnd(), conn: near, command: command, wait: sync.OnceValue(command.Wait)}
 	if c.id, err = proc.Of(command.Process.Pid); err == nil {
+		if order.Started != nil {
+			order.Started(c.id)
+		}
 		err = c.begin(ctx, order, files)
 	}
 	if err != nil {
@@ -176,6 +179,9 @@ func (c *Client) Commit() error {
 	go func() { _ = c.wait() }()
 	return c.conn.Close()
 }
+
+// WaitEnd waits until a restorer that this phosd has started has ended.
+func (c *Client) WaitEnd() { _ = c.wait() }
 
 // Abandon ends a tree that was not committed.
 func (c *Client) Abandon() error { return c.abandon() }

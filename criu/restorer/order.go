@@ -37,6 +37,8 @@ type Order struct {
 	// means phosd's own.
 	Cgroup string `json:"-"`
 	Images int    `json:"images"`
+	// Started is called with the restorer's process, before there is any of the tree.
+	Started func(proc.Identity) `json:"-"`
 	// Inherit are files by the names under which CRIU looks for them.
 	Inherit []Inherited `json:"inherit,omitempty"`
 	// External are the names of those that CRIU must treat as external.
