@@ -214,7 +214,7 @@ func (c *checkpoint) inspect(ctx context.Context) (err error) {
 // settleNotice is how long programs may take to settle before the caller is told.
 const settleNotice = 300 * time.Millisecond
 
-// settle waits for the memory of restored programs.
+// settle waits until restored programs run and have their memory.
 func (c *checkpoint) settle(ctx context.Context) error {
 	loader, ok := c.order.CPU.(LazyLoader)
 	if !ok {
@@ -223,7 +223,7 @@ func (c *checkpoint) settle(ctx context.Context) error {
 	defer time.AfterFunc(settleNotice, func() { c.progress.phase("settle") }).Stop()
 	for _, root := range c.order.Roots {
 		if err := loader.Settle(ctx, root); err != nil {
-			return fmt.Errorf("wait for the memory of restored pid %d: %w", root.PID, err)
+			return fmt.Errorf("wait until pid %d is restored: %w", root.PID, err)
 		}
 	}
 	return nil

@@ -154,6 +154,9 @@ type RestoredTracker interface {
 	// TrackRestored returns the userfaultfd of a process of a restored tree, with which its writes can
 	// be tracked. The error is ErrUntracked if there is none. The caller closes it.
 	TrackRestored(ctx context.Context, process proc.Identity) (userfaultfd *os.File, err error)
+	// ForgetTracked gives up the userfaultfd of a process that is going to have another: a page has
+	// room for one. Whatever it has protected counts as written.
+	ForgetTracked(ctx context.Context, process proc.Identity) error
 }
 
 // WriteTracker is a CPU that can use what a Track finds.
@@ -179,6 +182,8 @@ type LazyLoader interface {
 	Plan(reader *contents.Reader, tree string, root int) (MemoryPlan, error)
 	// Load completes the images of a tree for a Restore with this Memory.
 	Load(ctx context.Context, order LoadOptions) (Memory, error)
+	// AwaitRestore blocks until the tree to which a process belongs runs, if it is being restored.
+	AwaitRestore(ctx context.Context, process proc.Identity) error
 	// Settle blocks until the restored tree to which a process belongs, if there is one, runs and
 	// has all its memory: nothing may be saved of it before.
 	Settle(ctx context.Context, process proc.Identity) error

@@ -2,12 +2,14 @@ package criu
 
 import (
 	"context"
+	"errors"
 	"os"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/criu/pager"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/linux/writetrack"
 )
 
 // CanLoad reports whether CRIU and the kernel can restore memory while processes of a user run.
@@ -51,9 +53,14 @@ func (p *plan) addPager(order ckpt.RestoreOptions) {
 // Loaded waits until all memory of the tree is there.
 func (r *restored) Loaded(ctx context.Context) error { return r.client.Loaded(ctx) }
 
+// AwaitRestore waits until the restore that has made a process is finished.
+func (c *CPU) AwaitRestore(ctx context.Context, process proc.Identity) error {
+	return c.sharing.waitFinished(ctx, process)
+}
+
 // Settle waits until the restore that has made a process is over, and for the tree's memory.
 func (c *CPU) Settle(ctx context.Context, process proc.Identity) error {
-	if err := c.sharing.waitFinished(ctx, process); err != nil {
+	if err := c.AwaitRestore(ctx, process); err != nil {
 		return err
 	}
 	if tree := c.sharing.treeOf(process); tree != nil {
@@ -64,13 +71,45 @@ func (c *CPU) Settle(ctx context.Context, process proc.Identity) error {
 
 // TrackRestored implements ckpt.RestoredTracker.
 func (c *CPU) TrackRestored(ctx context.Context, process proc.Identity) (*os.File, error) {
-	tree := c.sharing.treeOf(process)
-	if tree == nil {
-		return nil, ckpt.ErrUntracked
-	}
-	status, err := proc.ReadStatus(process.PID)
+	tree, pid, err := c.sharing.find(process)
 	if err != nil {
 		return nil, err
 	}
-	return tree.client.Track(ctx, status.InnermostPID())
+	return tree.client.Track(ctx, pid)
+}
+
+// ForgetTracked implements ckpt.RestoredTracker.
+func (c *CPU) ForgetTracked(ctx context.Context, process proc.Identity) error {
+	tree, pid, err := c.sharing.find(process)
+	if err != nil {
+		return ignoreUntracked(err)
+	}
+	userfaultfd, err := tree.client.Track(ctx, pid)
+	if err != nil {
+		return ignoreUntracked(err)
+	}
+	defer userfaultfd.Close()
+	err = writetrack.Release(userfaultfd, process.PID, 0, writetrack.Everything)
+	return errors.Join(err, tree.client.Forget(ctx, pid))
+}
+
+// ignoreUntracked returns nil for a process that is not tracked, or has ended.
+func ignoreUntracked(err error) error {
+	if errors.Is(err, ckpt.ErrUntracked) || proc.Gone(err) {
+		return nil
+	}
+	return err
+}
+
+// find returns the restored tree of a process, and its pid in the image. The error is ErrUntracked
+// if it is in none.
+func (s *sharing) find(process proc.Identity) (tree *restored, pid int, err error) {
+	if tree = s.treeOf(process); tree == nil {
+		return nil, 0, ckpt.ErrUntracked
+	}
+	status, err := proc.ReadStatus(process.PID)
+	if err != nil {
+		return nil, 0, err
+	}
+	return tree, status.InnermostPID(), nil
 }

@@ -77,6 +77,33 @@ func TestRestoredTracked(t *testing.T) {
 	}
 }
 
+// TestRestoredForgotten: a restored process that gets another userfaultfd in the middle of a
+// checkpoint loses the one of its restore, and what that has protected is saved as it is now.
+func TestRestoredForgotten(t *testing.T) {
+	cpu := newPatchedCPU(t)
+	s := begin(t, python(t, directory(t, 0), hoard))
+	s.says("at one")
+	s.comeBack(t, cpu, s.save(cpu, true).pack(t))
+	dir := images(t, 0)
+	s.precopyBy(cpu, dir, cpu.trackRestored)
+	if err := cpu.ForgetTracked(within(t), s.root); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := cpu.TrackRestored(within(t), s.root); !errors.Is(err, ckpt.ErrUntracked) {
+		t.Errorf("got %v, want ErrUntracked", err)
+	}
+	s.allow("one")
+	s.says("at two")
+	saved := s.saveInto(cpu, dir, true)
+	if dumped := pageBytes(t, dir.Name()); dumped < 96<<20 {
+		t.Errorf("dumped %d bytes", dumped)
+	}
+	back := s.comeBack(t, cpu, saved.pack(t))
+	s.allow("two")
+	ends(t, back, 7)
+	s.says("done True")
+}
+
 // replaced calls exec after its restore.
 const replaced = `
 if len(sys.argv) > 1 and sys.argv[-1] == 'new':

@@ -43,7 +43,8 @@ type Relay struct {
 type Hooks struct {
 	// Kill ends the tree, which must not run without its memory.
 	Kill func(reason string)
-	// Track takes the userfaultfd of a process, by its pid, with which its writes can be tracked.
+	// Track takes the userfaultfd of a process, by its pid in the image, with which its writes can be
+	// tracked.
 	Track func(pid int, userfaultfd *os.File)
 }
 
@@ -158,6 +159,10 @@ func (k *Relay) complete() error {
 func (k *Relay) keep(number int, file *os.File) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
+	if k.kept == nil { // it was closed
+		_ = file.Close()
+		return
+	}
 	k.kept[number] = file
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/criu/runner"
 	"github.com/phos-gpu/phos/internal/linux/cgroup"
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
@@ -34,6 +35,8 @@ type Client struct {
 	// loading is set while memory of the tree may still be coming.
 	loading atomic.Bool
 	end     rootEnd
+	// tracks is set if the restorer knows the request Track.
+	tracks bool
 	// conn, command and wait are nil for a restorer that another phosd has started. wait waits for the
 	// end of command.
 	conn    *fdpass.Conn
@@ -54,7 +57,7 @@ func Start(ctx context.Context, program []string, socket string, order Order, fi
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("start restorer: %w", err), near.Close())
 	}
-	c := &Client{socket: socket, end: newRootEnd(), conn: near, command: command, wait: sync.OnceValue(command.Wait)}
+	c := &Client{socket: socket, end: newRootEnd(), tracks: true, conn: near, command: command, wait: sync.OnceValue(command.Wait)}
 	if c.id, err = proc.Of(command.Process.Pid); err == nil {
 		if order.Started != nil {
 			order.Started(c.id)
@@ -198,7 +201,10 @@ func Adopt(socket string) (*Client, error) {
 		return nil, fmt.Errorf("restorer at %s: %w", socket, err)
 	}
 	reply, err := c.ask(context.Background(), request{Describe: true})
-	c.outside = reply.Outside
+	if reply.Uncommitted {
+		return nil, fmt.Errorf("restorer at %s: its phosd has ended before the restore: %w", socket, proc.ErrGone)
+	}
+	c.outside, c.tracks = reply.Outside, reply.Tracks
 	c.loading.Store(reply.Loading)
 	return c, err
 }
@@ -261,6 +267,9 @@ func (c *Client) Wait(ctx context.Context) (status int, err error) {
 // Track returns the userfaultfd that CRIU has made in a process, which is named by its pid in the
 // image. The error is ckpt.ErrUntracked if there is none.
 func (c *Client) Track(ctx context.Context, pid int) (*os.File, error) {
+	if !c.tracks {
+		return nil, ckpt.ErrUntracked
+	}
 	_, files, err := c.askFile(ctx, request{Track: pid})
 	if err == nil && len(files) != 1 {
 		err = fmt.Errorf("restorer: %d userfaultfds of one process", len(files))
@@ -270,6 +279,12 @@ func (c *Client) Track(ctx context.Context, pid int) (*os.File, error) {
 		return nil, err
 	}
 	return files[0], nil
+}
+
+// Forget lets the restorer close the userfaultfd of a process.
+func (c *Client) Forget(ctx context.Context, pid int) error {
+	_, err := c.ask(ctx, request{Forget: pid})
+	return err
 }
 
 // ask sends a request whose answer has no file.

@@ -168,11 +168,16 @@ func (s *server) answer(received request) (reply answer, file []*os.File) {
 func (s *server) answerPlain(received request) answer {
 	switch {
 	case received.Describe:
-		return answer{Outside: s.order.Outside, Loading: s.loading()}
+		return answer{
+			Outside: s.order.Outside, Loading: s.loading(), Tracks: true, Uncommitted: !s.committed.Load(),
+		}
 	case received.Loaded:
 		return s.waitLoaded()
 	case received.Wait:
 		return answer{Ended: true, Status: int(s.status.get()), Lost: s.whyLost()}
+	case received.Forget > 0:
+		s.trackers.forget(received.Forget)
+		return answer{}
 	case received.Kill:
 		return newAnswer(s.killAll())
 	case received.Signal > 0:

@@ -113,12 +113,14 @@ type request struct {
 	Signal int  `json:"signal,omitempty"`
 	// Wait is answered when the root has ended.
 	Wait bool `json:"wait,omitempty"`
-	// Describe is answered with Outside and Loading.
+	// Describe is answered with Outside, Loading, Tracks and Uncommitted.
 	Describe bool `json:"describe,omitempty"`
 	// Loaded is answered when all memory is there.
 	Loaded bool `json:"loaded,omitempty"`
 	// Track is a pid in the image. The answer has the process's userfaultfd, to track its writes.
 	Track int `json:"track,omitempty"`
+	// Forget is a pid in the image: the process has another userfaultfd from now on.
+	Forget int `json:"forget,omitempty"`
 }
 
 // answer is the restorer's reply.
@@ -128,6 +130,10 @@ type answer struct {
 	Outside map[int]int `json:"outside,omitempty"`
 	// Loading is set while memory is still coming.
 	Loading bool `json:"loading,omitempty"`
+	// Tracks is set by a restorer that knows the request Track.
+	Tracks bool `json:"tracks,omitempty"`
+	// Uncommitted is set before the Commit: if phosd ends, the tree is killed.
+	Uncommitted bool `json:"uncommitted,omitempty"`
 	// Lost says why the restorer has killed the tree.
 	Lost string `json:"lost,omitempty"`
 	// Ended is set if Status is the root's exit status, as of waitpid.

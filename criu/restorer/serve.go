@@ -30,6 +30,7 @@ type server struct {
 	status *exitStatus
 	// answering are the requests that are being answered.
 	answering answering
+	committed atomic.Bool
 	// relay is nil for a tree whose memory CRIU has restored; lost is why a tree was killed.
 	relay *pager.Relay
 	lost  atomic.Pointer[string]
@@ -88,6 +89,7 @@ func (s *server) run(conn *fdpass.Conn) error {
 	if !s.waitCommit(orders) {
 		return s.abort()
 	}
+	s.committed.Store(true)
 	err = s.group.Thaw()
 	if err != nil {
 		err = errors.Join(err, s.abort())

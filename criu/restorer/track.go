@@ -39,3 +39,13 @@ func (t *trackers) of(pid int) (*os.File, error) {
 	}
 	return nil, ckpt.ErrUntracked
 }
+
+// forget closes the userfaultfd of a process.
+func (t *trackers) forget(pid int) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if found := t.files[pid]; found != nil {
+		_ = found.Close()
+		delete(t.files, pid)
+	}
+}

@@ -144,6 +144,7 @@ func (d *Daemon) open() (err error) {
 		Config: settings, Dir: d.dir, Devices: d.devices, Metrics: d.metrics, Log: d.log, Life: d.life,
 		Worker: d.options.Worker, Environment: d.options.Environment, WorkerLog: d.options.WorkerLog,
 		Guard: d.options.Guard, Quota: d.quota, Watchers: &d.watchers, MayUse: d.mayUse,
+		Starting: d.forgetTracked,
 	})
 	d.devices.Attach(d.sessions)
 	d.checkpoints = checkpoints.New(checkpoints.Options{
@@ -309,4 +310,13 @@ func (d *Daemon) Close() error {
 		failures = append(failures, d.dir.Close())
 	}
 	return errors.Join(failures...)
+}
+
+// forgetTracked lets go of what tracks a restored program that begins to use a GPU: its worker has
+// to see what is tracked.
+func (d *Daemon) forgetTracked(ctx context.Context, process proc.Identity) error {
+	if tracker, ok := d.options.CPU.(ckpt.RestoredTracker); ok {
+		return tracker.ForgetTracked(ctx, process)
+	}
+	return nil
 }

@@ -330,9 +330,14 @@ func (s *workerCheckpoint) close() {
 	if s.snapshot != nil {
 		s.snapshot.Abort()
 	}
-	for _, file := range s.files {
-		_ = file.Close() // phosd syncs them when it commits the image
+	if s.snapshot != nil && !s.snapshot.IsSettled() {
+		go func() {
+			s.snapshot.Settle()
+			fdpass.Close(s.files)
+		}()
+		return
 	}
+	fdpass.Close(s.files) // phosd syncs them when it commits the image
 }
 
 // stateKinds are the kinds of state that a checkpoint saves; empty means all. An image with only

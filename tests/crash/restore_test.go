@@ -78,7 +78,7 @@ func TestSavedDuringRestore(t *testing.T) {
 				told = text
 				saved <- err
 			}()
-			r.waitStep(from, "inspect")
+			r.waitLog(from, "checkpoint asked for")
 			resume()
 			if err := r.await(restored); err != nil {
 				t.Errorf("%v: %s", err, said)

@@ -3,8 +3,11 @@ package checkpoints
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
+	"time"
 
+	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
@@ -12,9 +15,13 @@ import (
 )
 
 // admit finds the roots of a request, and the sessions that it affects. A request that it refuses
-// leaves no trace on them: a stranger must not make another user's program look failed.
-func (c *Checkpoints) admit(r *Request) (affected []*sessions.Session, err error) {
+// leaves no trace on them: a stranger must not make another user's program look failed. It waits
+// for programs that are being restored, which have their sessions only then.
+func (c *Checkpoints) admit(ctx context.Context, r *Request) (affected []*sessions.Session, err error) {
 	if err := r.checkRoots(); err != nil {
+		return nil, err
+	}
+	if err := c.awaitRestores(ctx, r); err != nil {
 		return nil, err
 	}
 	affected = c.sessions.Below(r.Roots)
@@ -24,6 +31,26 @@ func (c *Checkpoints) admit(r *Request) (affected []*sessions.Session, err error
 		}
 	}
 	return affected, nil
+}
+
+// restoreNotice is how long a restore may take until a caller that waits for it is told.
+const restoreNotice = 300 * time.Millisecond
+
+// awaitRestores waits until no root is being restored.
+func (c *Checkpoints) awaitRestores(ctx context.Context, r *Request) error {
+	loader, ok := c.options.CPU.(ckpt.LazyLoader)
+	if !ok {
+		return nil
+	}
+	if r.Progress != nil {
+		defer time.AfterFunc(restoreNotice, func() { r.Progress(ckpt.Step{Phase: "settle"}) }).Stop()
+	}
+	for _, root := range r.Roots {
+		if err := loader.AwaitRestore(ctx, root); err != nil {
+			return fmt.Errorf("wait until pid %d is restored: %w", root.PID, err)
+		}
+	}
+	return nil
 }
 
 // watchSpace ends a checkpoint that takes more of a shared disk than its user may have. The

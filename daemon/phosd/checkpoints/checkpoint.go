@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"sync"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -44,8 +43,6 @@ type Request struct {
 	shared *os.File
 	// byPolicy means that a policy wants it, and not a caller.
 	byPolicy bool
-	// noticeWithoutGPU tells the caller that no process uses a GPU through phos, once.
-	noticeWithoutGPU func()
 }
 
 // Checkpoint takes a checkpoint for a caller.
@@ -78,7 +75,8 @@ var errGaveUp = fmt.Errorf("gave up: %w", context.DeadlineExceeded)
 // checkpoint takes a checkpoint, and counts, logs and records it.
 func (c *Checkpoints) checkpoint(ctx context.Context, r Request) (*ckpt.CheckpointResult, error) {
 	pids := pidsOf(r.Roots)
-	affected, err := c.admit(&r)
+	c.log.Debug("checkpoint asked for", "pids", pids, "policy", r.byPolicy)
+	affected, err := c.admit(ctx, &r)
 	if err != nil {
 		c.log.Warn("checkpoint refused", "pids", pids, "uid", r.Caller.UID, "error", api.Text(err))
 		return nil, err
@@ -150,7 +148,9 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 		return nil, errNotBuilt
 	}
 	roots := r.Roots
-	r.noticeWithoutGPU = sync.OnceFunc(func() { r.tellWithoutGPU(roots) })
+	if len(c.sessions.Below(r.Roots)) == 0 {
+		r.noticeWithoutGPU(roots)
+	}
 	for begun := time.Now(); ; {
 		saved, err := c.tryCheckpoint(ctx, r, roots)
 		if err == nil || saved != nil {
@@ -201,7 +201,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
-		Devices: func(trees []*ckpt.Tree) ([]ckpt.GPU, error) { return c.noticedDevices(r, trees) },
+		Devices: c.devicesOf,
 		Track:   c.track, Work: work,
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{

@@ -40,8 +40,8 @@ func (c *Checkpoints) devicesOf(trees []*ckpt.Tree) ([]ckpt.GPU, error) {
 	return devices, nil
 }
 
-// track implements ckpt.Track: the worker of a session has the program's userfaultfd, and the
-// restorer that of any other process that it has restored.
+// track implements ckpt.Track. The userfaultfd of a program with a session is its worker's; that of
+// another process is its restorer's, if it was restored.
 func (c *Checkpoints) track(ctx context.Context, process proc.Identity) (*os.File, func(), error) {
 	found := c.sessions.Of(process)
 	if len(found) == 0 {

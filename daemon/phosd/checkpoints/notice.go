@@ -4,24 +4,13 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
-// noticedDevices returns the devices of the trees, and notices if there are none. A program that is
-// being restored has its session only when it runs.
-func (c *Checkpoints) noticedDevices(r Request, trees []*ckpt.Tree) ([]ckpt.GPU, error) {
-	found, err := c.devicesOf(trees)
-	if err == nil && len(found) == 0 {
-		r.noticeWithoutGPU()
-	}
-	return found, err
-}
-
-// tellWithoutGPU tells the caller that no process of the trees uses a GPU through phos. The image
+// noticeWithoutGPU tells the caller that no process of the trees uses a GPU through phos. The image
 // is complete, but often the program was meant to run under phos.
-func (r *Request) tellWithoutGPU(roots []proc.Identity) {
+func (r *Request) noticeWithoutGPU(roots []proc.Identity) {
 	if r.Notice == nil {
 		return
 	}

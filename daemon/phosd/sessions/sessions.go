@@ -42,6 +42,8 @@ type Options struct {
 	Quota *quota.Quota
 	// MayUse returns an error for a user that may not use phosd.
 	MayUse func(api.Caller) error
+	// Starting is told of each program before its session starts; nil: not needed.
+	Starting func(context.Context, proc.Identity) error
 	// Watchers are phosd's goroutines that outlive a request. Close waits for them.
 	Watchers *sync.WaitGroup
 }

@@ -55,6 +55,11 @@ func (m *Sessions) start(conn *net.UnixConn, caller api.Caller) (*Session, error
 	for _, old := range m.Of(program.Identity) {
 		old.end(context.Background(), "the program was replaced by exec")
 	}
+	if m.options.Starting != nil {
+		if err := m.options.Starting(m.life, program.Identity); err != nil {
+			return nil, errors.Join(err, program.Close())
+		}
+	}
 	given, err := m.reserve(caller.UID)
 	if err != nil {
 		return nil, errors.Join(err, program.Close())

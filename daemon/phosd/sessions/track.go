@@ -17,7 +17,7 @@ import (
 )
 
 // ErrUntracked is returned for a program that has given its worker no userfaultfd: its kernel, or a
-// container's filter of system calls, does not allow it, or it was restored.
+// container's filter of system calls, does not allow it.
 var ErrUntracked = errors.New("what the program writes is not tracked")
 
 // trackTime is how long a worker may take to answer.

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 )
@@ -48,6 +49,21 @@ func (s *Snapshot) startGuard(guard gpu.WriteGuard, chunks []uint64, save gpu.Sa
 // saveGuarded saves a piece as it was at the cut: into a buffer, or, if none is left, by writing
 // it.
 func (s *Snapshot) saveGuarded(m *memory, piece *cutPiece, content []byte) {
+	saved := false
+	defer func() {
+		if !saved { // it panics, and the chunk may be written now
+			s.fail(errUnsaved)
+		}
+	}()
+	s.saveOne(m, piece, content)
+	saved = true
+}
+
+// errUnsaved is why a snapshot fails in which a chunk was not saved.
+var errUnsaved = errors.New("a chunk was not saved before it was written")
+
+// saveOne is saveGuarded of a chunk that is not written yet.
+func (s *Snapshot) saveOne(m *memory, piece *cutPiece, content []byte) {
 	if copied := s.takeBuffer(); copied != nil {
 		copy(copied.bytes, content)
 		piece.copied = copied
@@ -72,8 +88,10 @@ func (s *Snapshot) putUnlessGivenUp(content []byte) (stored, error) {
 	}
 	ended := make(chan result, 1)
 	content = slices.Clone(content) // the program may change it while the disk still hangs
+	s.putting.Add(1)
 	go func() {
-		// What is written as the request ends is still saved: ctx is not the request's.
+		defer s.putting.Add(-1)
+		// What is written as the request ends is still saved, so it is not the request that ends this.
 		hash, written, err := s.target.Put(s.givenUp, content)
 		ended <- result{stored{hash, written}, err}
 	}()
@@ -89,11 +107,25 @@ func (s *Snapshot) putUnlessGivenUp(content []byte) (stored, error) {
 // hangs. It may be called at any time, also while another method runs.
 func (s *Snapshot) GiveUp() {
 	s.giveUp(errGivenUp)
-	s.fail(errGivenUp) // first: what is not guarded counts as saved
+	s.fail(errGivenUp) // first: Finish takes a piece without a guard for saved, unless it has failed
 	s.Discard()
 }
 
 var errGivenUp = errors.New("the checkpoint was given up")
+
+// IsSettled reports whether nothing of an ended snapshot is being stored any longer. The target
+// must not be closed before.
+func (s *Snapshot) IsSettled() bool { return s.putting.Load() == 0 }
+
+// settleInterval is how often Settle looks.
+const settleInterval = 10 * time.Millisecond
+
+// Settle waits until an ended snapshot is settled.
+func (s *Snapshot) Settle() {
+	for !s.IsSettled() {
+		time.Sleep(settleInterval) //nolint:forbidigo // a disk hangs
+	}
+}
 
 // Discard lets the program write what the last cut has not saved yet, which is then lost. Cut may
 // be called again.

@@ -34,8 +34,10 @@ type memory struct {
 
 func newMemory() *memory {
 	key := digest.NewKey()
-	return &memory{key: key, digests: digest.New(key), known: map[uint64]content{},
-		copied: map[uint64]bool{}, rewritten: map[uint64]bool{}}
+	return &memory{
+		key: key, digests: digest.New(key), known: map[uint64]content{}, copied: map[uint64]bool{},
+		rewritten: map[uint64]bool{},
+	}
 }
 
 // refresh updates the memory to what is mapped now.

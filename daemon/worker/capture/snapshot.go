@@ -70,6 +70,9 @@ type Snapshot struct {
 	// givenUp ends with GiveUp and Abort.
 	givenUp context.Context
 	giveUp  context.CancelCauseFunc
+	// putting is how many contents are being stored beside a program's store. Some may still be after
+	// Abort, while a disk hangs.
+	putting atomic.Int64
 
 	guards  sync.Mutex       // guards what follows
 	guarded []gpu.WriteGuard // memories that may have guarded pieces
