@@ -133,6 +133,15 @@ func refused(t *testing.T, job *harness.Job, n uint64, kinds []string) {
 // readGeneration reads a generation: its manifest, and the names in its only GPU half.
 func readGeneration(t *testing.T, path string, n uint64) (*image.Manifest, string) {
 	t.Helper()
+	return readTree(t, path, n, func(m *image.Manifest) string { return m.Processes[0].GPU.Tree })
+}
+
+// readTree reads a generation, or with 0 the newest: its manifest, and the names in one of its
+// trees.
+func readTree(
+	t *testing.T, path string, n uint64, treeOf func(*image.Manifest) string,
+) (*image.Manifest, string) {
+	t.Helper()
 	dir, err := os.Open(filepath.Clean(path))
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +161,7 @@ func readGeneration(t *testing.T, path string, n uint64) (*image.Manifest, strin
 		t.Fatal(err)
 	}
 	defer done()
-	hash, err := image.ParseHash(m.Processes[0].GPU.Tree)
+	hash, err := image.ParseHash(treeOf(m))
 	if err != nil {
 		t.Fatal(err)
 	}

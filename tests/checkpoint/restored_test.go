@@ -1,15 +1,12 @@
 package checkpoint
 
 import (
-	"fmt"
-	"os"
 	"os/exec"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/ckpt/image"
-	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -63,45 +60,11 @@ func TestRestoredAgain(t *testing.T) {
 	}
 }
 
-// cpuFiles returns the names of CRIU's files in the newest generation, each with a blank behind it.
+// cpuFiles returns the names of CRIU's files in the newest generation, with a blank behind each.
 func cpuFiles(t *testing.T, path string) string {
 	t.Helper()
-	dir, err := os.Open(path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer dir.Close()
-	d, err := store.Open(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	all, err := d.Generations()
-	if err != nil {
-		t.Fatal(err)
-	}
-	m, err := d.Inspect(all[len(all)-1])
-	if err != nil {
-		t.Fatal(err)
-	}
-	reader, done, err := d.Reader()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer done()
-	hash, err := image.ParseHash(m.CPU.Tree)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tree, err := reader.Tree(hash)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names strings.Builder
-	for _, entry := range tree.Entries {
-		fmt.Fprint(&names, entry.Name, " ")
-	}
-	return names.String()
+	_, names := readTree(t, path, 0, func(m *image.Manifest) string { return m.CPU.Tree })
+	return names + " "
 }
 
 // TestEarlyMemory: image check says which memory must be there before a program runs, and why.
