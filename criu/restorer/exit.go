@@ -95,10 +95,10 @@ func (s *server) answerAll(listener *fdpass.Listener) {
 				return
 			}
 			defer s.answering.end()
-			reply, file := s.answer(received)
+			reply, files := s.answer(received)
 			_ = conn.Deadline(time.Now().Add(replyTimeout))
 			// A client that kills the tree knows how it ends.
-			if conn.Send(reply, file...) == nil && (reply.Ended || received.Kill && reply.Error == "") {
+			if conn.Send(reply, files...) == nil && (reply.Ended || received.Kill && reply.Error == "") {
 				s.status.reportOnce.Do(func() { close(s.status.reported) })
 			}
 		}()
@@ -153,19 +153,19 @@ func (a *answering) finish() {
 }
 
 // answer carries out a request. The answer may come with a file.
-func (s *server) answer(received request) (reply answer, file []*os.File) {
+func (s *server) answer(received request) (reply answer, files []*os.File) {
 	if received.Track > 0 {
-		found, err := s.trackers.of(received.Track)
+		found, err := s.userfaultfds.of(received.Track)
 		if err == nil {
-			file = []*os.File{found}
+			files = []*os.File{found}
 		}
-		return newAnswer(err), file
+		return newAnswer(err), files
 	}
-	return s.answerPlain(received), nil
+	return s.answerAlone(received), nil
 }
 
-// answerPlain is answer for requests whose answer has no file.
-func (s *server) answerPlain(received request) answer {
+// answerAlone is answer for requests whose answer has no file.
+func (s *server) answerAlone(received request) answer {
 	switch {
 	case received.Describe:
 		return answer{
@@ -176,7 +176,7 @@ func (s *server) answerPlain(received request) answer {
 	case received.Wait:
 		return answer{Ended: true, Status: int(s.status.get()), Lost: s.whyLost()}
 	case received.Forget > 0:
-		s.trackers.forget(received.Forget)
+		s.userfaultfds.forget(received.Forget)
 		return answer{}
 	case received.Kill:
 		return newAnswer(s.killAll())

@@ -14,7 +14,7 @@ func (s *server) startRelay() (err error) {
 	if link == nil {
 		return nil
 	}
-	s.relay, err = pager.NewRelay(link, s.files[s.order.Images], pager.Hooks{Kill: s.lose, Track: s.trackers.add})
+	s.relay, err = pager.NewRelay(link, s.files[s.order.Images], pager.Hooks{Kill: s.lose, Track: s.userfaultfds.add})
 	return err
 }
 

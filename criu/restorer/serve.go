@@ -32,10 +32,9 @@ type server struct {
 	answering answering
 	committed atomic.Bool
 	// relay is nil for a tree whose memory CRIU has restored; lost is why a tree was killed.
-	relay *pager.Relay
-	lost  atomic.Pointer[string]
-	// trackers are userfaultfds of restored processes.
-	trackers trackers
+	relay        *pager.Relay
+	lost         atomic.Pointer[string]
+	userfaultfds userfaultfds
 	// output gets what the tree writes to ends without a reader.
 	output *output
 }
@@ -97,7 +96,7 @@ func (s *server) run(conn *fdpass.Conn) error {
 	if sent := conn.Send(newAnswer(err)); err != nil {
 		return errors.Join(err, sent)
 	}
-	s.serve(drained)
+	s.awaitEnd(drained)
 	return nil
 }
 
@@ -142,8 +141,8 @@ func (s *server) waitCommit(orders <-chan request) bool {
 	}
 }
 
-// serve waits until the tree has ended and a client has received its exit status.
-func (s *server) serve(drained <-chan struct{}) {
+// awaitEnd waits until the tree has ended and a client has received its exit status.
+func (s *server) awaitEnd(drained <-chan struct{}) {
 	s.closeFiles()
 	s.reap()
 	select {

@@ -8,16 +8,16 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/writetrack"
 )
 
-// trackers are the userfaultfds that CRIU has made in the processes of the tree, by their pids in
-// the image, so that phosd can track what they write. A process that ends or calls exec leaves one
+// userfaultfds are those that CRIU has made in the processes of the tree, by their pids in the
+// image, so that phosd can track what they write. A process that ends or calls exec leaves one
 // that tracks nothing.
-type trackers struct {
+type userfaultfds struct {
 	mu    sync.Mutex // guards files
 	files map[int]*os.File
 }
 
 // add adds a userfaultfd, unless the kernel cannot track writes with it.
-func (t *trackers) add(pid int, userfaultfd *os.File) {
+func (t *userfaultfds) add(pid int, userfaultfd *os.File) {
 	if writetrack.Enable(userfaultfd) != nil {
 		_ = userfaultfd.Close()
 		return
@@ -31,7 +31,7 @@ func (t *trackers) add(pid int, userfaultfd *os.File) {
 }
 
 // of returns the userfaultfd of a process.
-func (t *trackers) of(pid int) (*os.File, error) {
+func (t *userfaultfds) of(pid int) (*os.File, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if found := t.files[pid]; found != nil {
@@ -41,7 +41,7 @@ func (t *trackers) of(pid int) (*os.File, error) {
 }
 
 // forget closes the userfaultfd of a process.
-func (t *trackers) forget(pid int) {
+func (t *userfaultfds) forget(pid int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if found := t.files[pid]; found != nil {

@@ -37,8 +37,8 @@ func (s *Snapshot) guard(f finding) finding {
 
 // startGuard guards chunks, unless the snapshot is given up, and returns those that it could not.
 func (s *Snapshot) startGuard(guard gpu.WriteGuard, chunks []uint64, save gpu.Saver) (rest []uint64) {
-	s.guards.Lock()
-	defer s.guards.Unlock()
+	s.guarding.Lock()
+	defer s.guarding.Unlock()
 	if s.givenUp.Err() != nil {
 		return chunks
 	}
@@ -130,8 +130,8 @@ func (s *Snapshot) Settle() {
 // Discard lets the program write what the last cut has not saved yet, which is then lost. Cut may
 // be called again.
 func (s *Snapshot) Discard() {
-	s.guards.Lock()
-	defer s.guards.Unlock()
+	s.guarding.Lock()
+	defer s.guarding.Unlock()
 	for _, each := range s.guarded {
 		each.Unguard()
 	}

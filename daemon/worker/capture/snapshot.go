@@ -74,8 +74,8 @@ type Snapshot struct {
 	// Abort, while a disk hangs.
 	putting atomic.Int64
 
-	guards  sync.Mutex       // guards what follows
-	guarded []gpu.WriteGuard // memories that may have guarded pieces
+	guarding sync.Mutex       // guards what follows
+	guarded  []gpu.WriteGuard // memories that may have guarded pieces
 
 	mu    sync.Mutex
 	stats Stats
