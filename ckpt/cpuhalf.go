@@ -27,7 +27,12 @@ func (c *checkpoint) write(ctx context.Context) error {
 	c.progress.phase("write")
 	tree, written := &image.Tree{}, &counted{progress: c.progress}
 	written.now.Phase = "write"
-	for _, work := range c.workDirs {
+	for i, work := range c.workDirs {
+		base, err := c.overlay(ctx, work.Descriptor(), c.trees[i].Processes[0])
+		if err != nil {
+			return fmt.Errorf("write processes: %w", err)
+		}
+		tree.Entries = append(tree.Entries, base...)
 		bytes, err := dumpedBytes(work.Descriptor())
 		if err != nil {
 			return fmt.Errorf("write processes: %w", err)
@@ -69,21 +74,25 @@ func (c *checkpoint) putTree(ctx context.Context, dir *os.File, root Process, wr
 		return nil, err
 	}
 	defer earlier.Close()
-	base, err := c.overlay(ctx, earlier, root)
-	if err != nil {
-		return nil, err
-	}
 	more, err := c.putDirectory(ctx, earlier, root.UID, prefix+ParentImages+"/", written)
-	return slices.Concat(entries, more, base), err
+	return append(entries, more...), err
 }
 
 // overlay leaves pages out of the images of a precopy that the generation before has, and returns
 // the entries of that generation which are needed for it.
-func (c *checkpoint) overlay(ctx context.Context, earlier *os.File, root Process) (base []image.Entry, err error) {
+func (c *checkpoint) overlay(ctx context.Context, dir *os.File, root Process) (base []image.Entry, err error) {
 	overlayer, ok := c.order.CPU.(Overlayer)
 	if !ok {
 		return nil, nil
 	}
+	earlier, err := OpenParentImages(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	defer earlier.Close()
 	older, err := c.image.older(root.PID)
 	if err != nil { // a damaged generation is no reason to save nothing
 		c.steps.log.Warn("cannot compare with the generation before", "pid", root.PID, "error", err)

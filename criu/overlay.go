@@ -26,12 +26,13 @@ func (c *CPU) Overlay(ctx context.Context, parent *os.File, older ckpt.OlderImag
 			return nil, nil
 		}
 	}
+	layer := &overlay.Layer{Images: parent, Older: older, Runs: overlay.MaxRuns}
 	for _, name := range names {
 		pid, is := pager.PagemapOf(name)
 		if !is {
 			continue
 		}
-		base, err := overlay.Lay(ctx, parent, pid, older)
+		base, err := layer.Lay(ctx, pid)
 		if err != nil {
 			return nil, err
 		}

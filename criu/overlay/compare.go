@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 
 	"github.com/phos-gpu/phos/ckpt"
@@ -23,10 +24,26 @@ const maxListBytes = 64 << 20
 // base is a whole copy of the memory of a process in an older generation.
 type base struct {
 	reader *contents.Reader
-	// entries are its list and its pages, by their names.
-	entries map[string]image.Entry
-	list    *imagefile.Pagemap
-	pages   image.Entry
+	// listEntry and pages are its files, list is what is in the first.
+	listEntry, pages image.Entry
+	list             *imagefile.Pagemap
+	bytes            uint64
+	// used are the chunks with pages that are the same in the copy.
+	used []bool
+}
+
+// entries returns what a copy over the base needs of it, by the names of the files. Chunks without
+// a page of the copy are left out: zeros take their place.
+func (b *base) entries() map[string]image.Entry {
+	pages := b.pages
+	pages.Chunks = slices.Clone(pages.Chunks)
+	for i := range pages.Chunks {
+		if !b.used[i] {
+			pages.Chunks[i].Hash = image.Hash{}
+		}
+	}
+	pid := int(b.list.ID)
+	return map[string]image.Entry{imagefile.PagemapName(pid): b.listEntry, imagefile.PagesName(b.list.ID): pages}
 }
 
 // findBase returns the base of an older dump, or nil: that over which its copy lies, or else its
@@ -44,14 +61,16 @@ func findBase(older ckpt.OlderImages, pid int) (*base, error) {
 		if err := older.Reader.ReadFile(list, content); err != nil {
 			return nil, err
 		}
-		b := &base{reader: older.Reader}
+		b := &base{reader: older.Reader, listEntry: list}
 		var err error
 		if b.list, err = imagefile.ReadPagemap(content); err != nil {
 			return nil, err
 		}
-		name := imagefile.PagesName(b.list.ID)
-		b.pages = older.Entries[where+name]
-		b.entries = map[string]image.Entry{imagefile.PagemapName(pid): list, name: b.pages}
+		if b.list.ID != uint64(pid) { // CRIU's own copy: its names are not those of pids
+			return nil, nil
+		}
+		b.pages = older.Entries[where+imagefile.PagesName(b.list.ID)]
+		b.used = make([]bool, len(b.pages.Chunks))
 		return b, b.check()
 	}
 	return nil, nil
@@ -59,15 +78,14 @@ func findBase(older ckpt.OlderImages, pid int) (*base, error) {
 
 // check returns an error unless the copy is whole.
 func (b *base) check() error {
-	total := uint64(0)
 	for _, run := range b.list.Pages {
 		if run.InParent {
 			return fmt.Errorf("%w: it lies over another", imagefile.ErrMalformed)
 		}
-		total += run.End - run.Start
+		b.bytes += run.End - run.Start
 	}
-	if total > b.pages.Bytes {
-		return fmt.Errorf("%w: pages of %d bytes, and a list of %d", imagefile.ErrMalformed, b.pages.Bytes, total)
+	if b.bytes > b.pages.Bytes {
+		return fmt.Errorf("%w: pages of %d bytes, and a list of %d", imagefile.ErrMalformed, b.pages.Bytes, b.bytes)
 	}
 	return nil
 }
@@ -167,7 +185,10 @@ func (c *copied) compareChunk(b *base, parts []common, same pageSet) error {
 		}
 		was := chunk[from : from+part.bytes]
 		for at := uint64(0); at < part.bytes; at += pageBytes {
-			same[(part.inCopy+at)/pageBytes] = bytes.Equal(now[at:at+pageBytes], was[at:at+pageBytes])
+			if bytes.Equal(now[at:at+pageBytes], was[at:at+pageBytes]) {
+				same[(part.inCopy+at)/pageBytes] = true
+				b.used[number] = true
+			}
 		}
 	}
 	return nil

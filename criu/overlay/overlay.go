@@ -16,10 +16,23 @@ import (
 // minBytes is the least memory of a process for which it is worth it to read the older copy.
 const minBytes = 8 << 20
 
-// Lay leaves out of the copy of a process's memory, in a directory of images, what an older dump
-// has. It returns the entries of the base, by the names that they have in their own directory; none
-// if the copy stays whole, because the base has less than half of it.
-func Lay(ctx context.Context, images *os.File, pid int, older ckpt.OlderImages) (map[string]image.Entry, error) {
+// MaxRuns is how many runs of pages the lists of a tree may have that lie over others. The pager
+// refuses trees with some times as many runs in all.
+const MaxRuns = 1 << 20
+
+// Layer lays the copies of a tree's processes over those of an older dump.
+type Layer struct {
+	Images *os.File
+	Older  ckpt.OlderImages
+	// Runs is how many runs the lists may still have.
+	Runs int
+}
+
+// Lay leaves out of the copy of a process's memory what the older dump has. It returns the entries
+// of the base, by the names that they have in their own directory; none if the copy stays whole: if
+// less than half of it, or of the base, is the same, or that is in too many pieces.
+func (l *Layer) Lay(ctx context.Context, pid int) (map[string]image.Entry, error) {
+	images := l.Images
 	copied, err := openCopy(images, pid)
 	if err != nil {
 		return nil, err
@@ -28,7 +41,7 @@ func Lay(ctx context.Context, images *os.File, pid int, older ckpt.OlderImages) 
 	if copied.bytes < minBytes {
 		return nil, nil
 	}
-	base, err := findBase(older, pid)
+	base, err := findBase(l.Older, pid)
 	if err != nil || base == nil { // what cannot be read cannot be a base
 		return nil, nil //nolint:nilerr // the copy stays whole
 	}
@@ -36,13 +49,18 @@ func Lay(ctx context.Context, images *os.File, pid int, older ckpt.OlderImages) 
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
 	}
-	if err != nil || same.bytes() < copied.bytes/2 {
+	if err != nil || same.bytes() < max(copied.bytes, base.bytes)/2 {
 		return nil, nil //nolint:nilerr // the copy stays whole
 	}
-	if err := copied.leaveOut(same); err != nil {
+	list := copied.without(same)
+	if len(list.Pages) > l.Runs {
+		return nil, nil
+	}
+	l.Runs -= len(list.Pages)
+	if err := copied.leaveOut(ctx, list); err != nil {
 		return nil, fmt.Errorf("memory of pid %d: %w", pid, err)
 	}
-	return base.entries, replacePagemap(images, pid, copied.list)
+	return base.entries(), replacePagemap(images, pid, list)
 }
 
 // copied is the copy of a process's memory.
@@ -109,25 +127,35 @@ func replacePagemap(images *os.File, pid int, list *imagefile.Pagemap) error {
 	return errors.Join(err, file.Close())
 }
 
-// leaveOut removes pages from the copy: those that remain move to the front, and the list says
-// which are in the base.
-func (c *copied) leaveOut(same pageSet) error {
+// without returns the list of the copy without the pages that are in the base.
+func (c *copied) without(inBase pageSet) *imagefile.Pagemap {
 	list := &imagefile.Pagemap{ID: c.list.ID}
+	var offset uint64
+	for _, run := range c.list.Pages {
+		list.Pages = append(list.Pages, inBase.split(run, offset)...)
+		offset += run.End - run.Start
+	}
+	return list
+}
+
+// leaveOut removes the content of pages that are in the base, by a list of all: what remains moves
+// to the front.
+func (c *copied) leaveOut(ctx context.Context, list *imagefile.Pagemap) error {
 	var from, to uint64
 	buffer := make([]byte, 1<<20)
-	for _, run := range c.list.Pages {
-		for _, part := range same.split(run, from) {
-			list.Pages = append(list.Pages, part)
-			if bytes := part.End - part.Start; !part.InParent {
-				if err := c.move(from, to, bytes, buffer); err != nil {
-					return err
-				}
-				to += bytes
-			}
-			from += part.End - part.Start
+	for _, run := range list.Pages {
+		if ctx.Err() != nil {
+			return context.Cause(ctx)
 		}
+		bytes := run.End - run.Start
+		if !run.InParent {
+			if err := c.move(from, to, bytes, buffer); err != nil {
+				return err
+			}
+			to += bytes
+		}
+		from += bytes
 	}
-	c.list = list
 	return c.pages.Truncate(int64(to))
 }
 

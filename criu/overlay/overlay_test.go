@@ -170,7 +170,7 @@ func TestLay(t *testing.T) {
 		now := base.changed(share)
 		for _, where := range []string{"parent/", "parent/parent/"} {
 			dir := now.write(t)
-			needed, err := Lay(t.Context(), dir, pid, base.older(t, where))
+			needed, err := (&Layer{dir, base.older(t, where), MaxRuns}).Lay(t.Context(), pid)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -206,11 +206,48 @@ func TestLayOverNone(t *testing.T) {
 		"of the cut": now.older(t, ""),
 	} {
 		dir := now.write(t)
-		if needed, err := Lay(t.Context(), dir, pid, older); err != nil || needed != nil {
+		if needed, err := (&Layer{dir, older, MaxRuns}).Lay(t.Context(), pid); err != nil || needed != nil {
 			t.Errorf("%s: %v, %v", name, needed, err)
 		}
 		if got := read(t, dir, nil); len(got) != len(now) {
 			t.Errorf("%s: %d pages, want %d", name, len(got), len(now))
+		}
+	}
+}
+
+// TestLayBounds: a copy stays whole if it would be in too many pieces, or needs hardly any of the
+// base; chunks that it does not need are not carried on.
+func TestLayBounds(t *testing.T) {
+	base := grown(6000)
+	now := base.changed(0.2)
+	if needed, err := (&Layer{now.write(t), base.older(t, "parent/"), 100}).Lay(t.Context(), pid); err != nil || needed != nil {
+		t.Errorf("with 100 runs: %d files, %v", len(needed), err)
+	}
+	var addresses []uint64
+	for address := range base {
+		addresses = append(addresses, address)
+	}
+	slices.Sort(addresses)
+	for kept, want := range map[int]bool{2500: false, 4000: true} {
+		part := memory{}
+		for _, address := range addresses[:kept] {
+			part[address] = base[address]
+		}
+		needed, err := (&Layer{part.write(t), base.older(t, "parent/"), MaxRuns}).Lay(t.Context(), pid)
+		if err != nil || (needed != nil) != want {
+			t.Fatalf("%d of 6000 pages: %d files, %v", kept, len(needed), err)
+		}
+		if !want {
+			continue
+		}
+		carried := 0
+		for _, chunk := range needed[imagefile.PagesName(pid)].Chunks {
+			if !chunk.Hash.IsZero() {
+				carried++
+			}
+		}
+		if whole := (kept*int(pageBytes) + image.ChunkBytes - 1) / image.ChunkBytes; carried != whole {
+			t.Errorf("%d chunks are carried, want %d", carried, whole)
 		}
 	}
 }

@@ -35,10 +35,10 @@ func (s *Snapshot) Cut(ctx context.Context) error {
 		failed = s.find(ctx, found)
 	}()
 	err = s.take(ctx, found)
-	s.precopied = false // what is dirty at another cut is that only since this one
 	stop()
 	for range found { // until find has ended
 	}
+	s.precopied = false // what is dirty at another cut is that only since this one
 	if err == nil {
 		err = failed
 	}
