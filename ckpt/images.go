@@ -76,9 +76,17 @@ func (u *unpacking) bytes() (bytes uint64) {
 	return bytes + composed
 }
 
-// maxParents is how many images may lie one below the other: those of a dump, of its precopy, and
-// of an older precopy.
-const maxParents = 2
+// MaxParents is how many images may lie below those of a dump: those of its precopy, and those of
+// an older precopy.
+const MaxParents = 2
+
+// splitParents returns how many directories of parent images a name has in front, and the rest.
+func splitParents(name string) (depth int, rest string) {
+	for strings.HasPrefix(name, ParentImages+"/") {
+		depth, name = depth+1, strings.TrimPrefix(name, ParentImages+"/")
+	}
+	return depth, name
+}
 
 // into writes the files, but for those that are composed, into a private directory and verifies
 // them.
@@ -95,16 +103,12 @@ func (u *unpacking) into(ctx context.Context, dir *os.File) error {
 		if u.composed(file) {
 			return nil
 		}
-		depth := 0
-		for name, copied := strings.CutPrefix(file, ParentImages+"/"); copied; name, copied = strings.CutPrefix(file, ParentImages+"/") {
-			file = name
-			if depth++; depth > maxParents {
-				return fmt.Errorf("%w: %q has too many parents", image.ErrMalformed, entry.Name)
-			}
-			if depth < len(directories) {
-				continue
-			}
-			made, err := MakeParentImages(directories[depth-1])
+		depth, file := splitParents(file)
+		if depth > MaxParents {
+			return fmt.Errorf("%w: %q has too many parents", image.ErrMalformed, entry.Name)
+		}
+		for len(directories) <= depth {
+			made, err := MakeParentImages(directories[len(directories)-1])
 			if err != nil {
 				return err
 			}

@@ -99,9 +99,9 @@ type CPU interface {
 	// Inspect reads the state of the tree of a root and stops nothing.
 	Inspect(ctx context.Context, root proc.Identity) (*Tree, error)
 	// Precopy writes the memory of a running tree into the directory ParentImages, which it
-	// creates in the dump's private directory. Only the next Dump into that directory writes just
-	// what changed since, because a dump resets the dirty tracking. The error is ErrUntracked if
-	// written pages cannot be tracked.
+	// creates in the dump's private directory. The next Dump into that directory writes just what
+	// changed since; later ones do, too, if the result is Kept. The error is ErrUntracked if written
+	// pages cannot be tracked.
 	Precopy(ctx context.Context, tree *Tree, images *os.File, track Track) (Precopied, error)
 	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)

@@ -126,15 +126,11 @@ func (l *layout) readProcess(pid int) (*process, error) {
 	return p, l.checkBytes(p.pages)
 }
 
-// maxParents is how many images may lie one below the other: those of a dump, of the copy before
-// its cut, and of the base of that.
-const maxParents = 2
-
 // readPages reads the pages of a process whose list is in a directory, and the number of their
 // image. A page that this does not have is in the parent images.
 func (l *layout) readPages(where string, pid int) (all pieces, id uint64, err error) {
 	all = newPieces()
-	if strings.Count(where, "/") > maxParents {
+	if strings.Count(where, "/") > ckpt.MaxParents {
 		return all, 0, fmt.Errorf("%w: images with too many parents", image.ErrMalformed)
 	}
 	list, file, err := l.readPagemap(where, pid)
