@@ -93,15 +93,20 @@ func (a *account) usage(now time.Duration) Usage {
 	return Usage{
 		Running: a.running, Waiting: a.waiting, Demand: a.demand,
 		Amount:  Amount{GPUs: float64(a.shares) / wholeGPU, MemoryBytes: a.memory},
-		Service: a.service + float64(a.shares)/wholeGPU*(now-a.at).Seconds(),
+		Service: a.serviceAt(now),
 	}
+}
+
+// serviceAt returns the account's GPU-seconds until a time.
+func (a *account) serviceAt(now time.Duration) float64 {
+	return a.service + float64(a.shares)/wholeGPU*(now-a.at).Seconds()
 }
 
 // countRun adds or removes a job's GPUs.
 func (a *account) countRun(j *Job, sign int, now time.Duration) {
 	for ; a != nil; a = a.parent {
 		if a.at != now {
-			a.service, a.at = a.usage(now).Service, now
+			a.service, a.at = a.serviceAt(now), now
 		}
 		a.running += sign
 		a.shares += sign * len(j.placement) * j.facts.Share

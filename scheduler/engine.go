@@ -177,9 +177,8 @@ func (e *Engine) Step(now time.Duration, events []Event) (Plan, error) {
 }
 
 // Recycle lets the next step use the memory of a plan, which the caller must not read again. The
-// placements in it stay valid.
+// placements in it stay valid, and in memory until they are overwritten.
 func (e *Engine) Recycle(p Plan) {
-	clear(p.Starts)
 	e.recycled = Plan{Stops: p.Stops[:0], Starts: p.Starts[:0]}
 }
 

@@ -78,7 +78,15 @@ func (r Rank) after(ran time.Duration) Rank {
 
 // Compare returns a negative number if r is before other.
 func (r Rank) Compare(other Rank) int {
-	return cmp.Or(cmp.Compare(r.Tier, other.Tier), cmp.Compare(r.Value, other.Value))
+	switch { // no value is a NaN
+	case r.Tier != other.Tier:
+		return cmp.Compare(r.Tier, other.Tier)
+	case r.Value < other.Value:
+		return -1
+	case r.Value > other.Value:
+		return +1
+	}
+	return 0
 }
 
 // Orderer decides which job is first. It is the only interface that a new policy must implement.

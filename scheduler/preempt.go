@@ -190,8 +190,10 @@ func (e *Engine) offerOwnGroup(j *Job, offer func(*Job) bool) bool {
 // If jobs have a quantum, equal rank suffices for a job that will rank behind immediately
 // afterwards, so that equals alternate at whole quanta.
 func (r Rank) isBehind(waiting Rank, p *Policies) bool {
-	order := r.Compare(waiting)
-	return order > 0 || order == 0 && r.Growth > 0 && p.Quantum > 0
+	if r.Tier != waiting.Tier {
+		return r.Tier > waiting.Tier
+	}
+	return r.Value > waiting.Value || r.Value == waiting.Value && r.Growth > 0 && p.Quantum > 0
 }
 
 // offerOtherGroups offers the jobs of groups that rank behind j's group even if that had what j
@@ -276,10 +278,12 @@ func (e *Engine) heldBehind(g *group, waiting Rank) (gpus int) {
 	return gpus
 }
 
+// precision is the relative error of float64 sums and products, with a wide margin.
+const precision = 1e-12
+
 // heldBehind returns how many GPUs the jobs of the series have that rank behind a waiting one or
 // equal.
 func (s *series) heldBehind(waiting Rank, now float64) int {
-	const precision = 1e-12 // relative error of float64 sums and products, with a wide margin
 	grown := s.growth * now
 	slack := precision * (math.Abs(waiting.Value) + math.Abs(grown))
 	return s.jobs.HeldBehind(&ranked.Key{Tier: waiting.Tier, Value: waiting.Value - grown - slack, At: math.MinInt64})
@@ -293,12 +297,11 @@ func (e *Engine) markExhausted() {
 		(e.fill || e.policies.Backfill == nil)
 }
 
-// blockedJob is a job that found no place. Its rank and shape are here, too: reading the job itself
+// blockedJob is a job that found no place. Its key and shape are here, too: reading the job itself
 // would fetch it from memory.
 type blockedJob struct {
 	*Job
 	key   ranked.Key // in the queue
-	rank  Rank       // the same, to compare it with those of running jobs
 	shape *resourceShape
 
 	behind    int // GPUs held behind it
@@ -311,8 +314,11 @@ type blockedJob struct {
 
 // newBlocked returns a blocked job by its key in the queue.
 func newBlocked(j *Job, k ranked.Key, shape *resourceShape) blockedJob {
-	return blockedJob{Job: j, key: k, rank: Rank{Tier: k.Tier, Value: k.Value}, shape: shape}
+	return blockedJob{Job: j, key: k, shape: shape}
 }
+
+// rank returns the job's rank, to compare it with those of running jobs.
+func (b *blockedJob) rank() Rank { return Rank{Tier: b.key.Tier, Value: b.key.Value} }
 
 // anyRoom reports whether a blocked job could have enough GPUs if all jobs that rank behind it were
 // preempted. If none could, the shortfalls are known afterwards, until the next walk or step.
@@ -329,7 +335,7 @@ func (e *Engine) anyRoom() bool {
 
 // hasRoom computes a blocked job's shortfall and reports whether there is none.
 func (e *Engine) hasRoom(b *blockedJob) bool {
-	b.behind = e.heldBehind(b.group, b.rank)
+	b.behind = e.heldBehind(b.group, b.rank())
 	b.shortfall = b.minFree() - e.free.WholeFor(b.Job) - b.behind
 	if b.behind == 0 {
 		b.shortfall = max(1, b.shortfall)
@@ -396,7 +402,7 @@ func (e crossings) behindIn(s *series, b *blockedJob) int {
 	if len(b.group.series) == 1 {
 		return b.behind
 	}
-	return s.heldBehind(b.rank, e.seconds)
+	return s.heldBehind(b.rank(), e.seconds)
 }
 
 // crossesAt returns when a job of the series will rank behind a waiting one; if equal ranks suffice

@@ -5,8 +5,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/phos-gpu/phos/scheduler/cluster"
 	"github.com/phos-gpu/phos/scheduler/ranked"
-	"github.com/phos-gpu/phos/scheduler/timers"
 )
 
 // Where more jobs want GPUs than there are, orders whose ranks grow let jobs take turns: nearly all
@@ -67,7 +67,6 @@ func (e turnTaking) expectTurns() {
 // foreseeCrossing computes until when ranks that grow change nothing. A blocked job may find a
 // place when the last preemptible jobs that together have as many GPUs rank behind it.
 func (e turnTaking) foreseeCrossing() {
-	const precision = 1e-12 // as in series.heldBehind
 	e.turns.grows = false
 	for i := range e.blocked {
 		b := &e.blocked[i]
@@ -84,7 +83,7 @@ func (e turnTaking) foreseeCrossing() {
 	}
 	growth, largest := e.groups[0].series[0].growth, 0.0
 	for i := range e.blocked {
-		largest = max(largest, math.Abs(e.blocked[i].rank.Value))
+		largest = max(largest, math.Abs(e.blocked[i].key.Value))
 	}
 	slack := precision * (largest/growth + e.turns.crossing.Seconds())
 	e.turns.until = e.turns.crossing - time.Duration(slack*1e9) - 2
@@ -97,10 +96,10 @@ func (e turnTaking) crossingOf(b *blockedJob) (at time.Duration, ok bool) {
 		return 0, false
 	}
 	last := all[0].jobs.LastHolding(b.shape.need.MinGPUs)
-	if last == nil || last.Tier != b.rank.Tier {
+	if last == nil || last.Tier != b.key.Tier {
 		return 0, false
 	}
-	return all[0].crossesAt(last, b.rank, e.now, true)
+	return all[0].crossesAt(last, b.rank(), e.now, true)
 }
 
 // takeTurn decides what a walk would decide now, and reports whether it could foresee that.
@@ -108,47 +107,57 @@ func (e turnTaking) takeTurn() bool {
 	if at, any := e.rerankTimers.Next(); any && at <= e.now || e.turns.grows && e.turns.until <= e.now {
 		return false
 	}
-	a, ok := e.preemptTimers.PopDue(e.now)
+	due, ok := e.preemptTimers.PopDue(e.now)
 	if !ok {
 		return true
 	}
-	v := a.Subject
-	if next, any := e.preemptTimers.Next(); any && next <= e.now {
-		return e.takeTurns(v)
-	}
-	at, foreseen := e.successor(v, len(v.placement))
-	if at >= 0 && foreseen && (len(v.placement) == 1 || e.heldBehind(e.groups[0], e.blocked[at].rank) == 0) {
-		e.exchange(v, at)
+	if next, any := e.preemptTimers.Next(); (!any || next > e.now) && e.passOn(due.Subject) {
 		return true
 	}
-	v.preemptible = true
-	e.enqueue(v)
-	return at < 0 && foreseen && e.foreseeAll()
+	for ; ok; due, ok = e.preemptTimers.PopDue(e.now) {
+		due.Subject.preemptible = true
+		e.enqueue(due.Subject)
+	}
+	return e.passOnAll()
 }
 
-// takeTurns is takeTurn if the quanta of several jobs are over, of which v is the first.
-func (e turnTaking) takeTurns(v *Job) bool {
-	for ok := true; ok; {
-		v.preemptible = true
-		e.enqueue(v)
-		var next timers.Timer[*Job]
-		next, ok = e.preemptTimers.PopDue(e.now)
-		v = next.Subject
+// passOn gives the GPUs of a running job, the only one whose quantum ends now, to a blocked job,
+// and reports whether it could. The running job is not in its series yet, and need not get there.
+func (e turnTaking) passOn(v *Job) bool {
+	at, what := e.successor(v, len(v.placement))
+	if what != gives || !e.isNext(v, at) {
+		return false
 	}
+	e.victims = append(e.victims[:0], v)
+	e.exchange(at)
+	return true
+}
+
+// isNext reports whether a walk would find v before all jobs of its series, or v alone behind a
+// blocked job. If ranks are equal but for rounding, it may not.
+func (e turnTaking) isNext(v *Job, at int) bool {
+	b := &e.blocked[at]
+	slack := precision * (math.Abs(b.key.Value) + v.rank.Growth*e.seconds)
+	return len(v.placement) == 1 || v.rankAt(e.now).Value > b.key.Value+slack || e.heldBehind(e.groups[0], b.rank()) == 0
+}
+
+// passOnAll gives the GPUs of preemptible jobs to blocked ones until no more can be preempted, and
+// reports whether it could foresee all of that.
+func (e turnTaking) passOnAll() bool {
 	s := e.groups[0].series[0]
 	for len(e.groups[0].series) < 2 {
 		last := s.jobs.LastBefore(nil)
 		if last == nil {
 			break
 		}
-		at, foreseen := e.successor(last.Job, 0)
-		if !foreseen {
-			return false
-		}
-		if at < 0 {
+		at, what := e.successor(last.Job, 0)
+		if what == keeps {
 			break
 		}
-		e.exchange(last.Job, at)
+		if what == unclear || !e.gather(&e.blocked[at]) {
+			return false
+		}
+		e.exchange(at)
 	}
 	return !e.anyRoom() && e.foreseeAll()
 }
@@ -163,51 +172,113 @@ func (e turnTaking) foreseeAll() bool {
 	return len(e.groups[0].series) < 2
 }
 
-// successor returns which blocked job gets just the GPUs of a running one that is preempted first;
-// a negative index if it keeps them. More is how many GPUs it has, unless the series counts them.
-// foreseen is false if something else may happen.
-func (e turnTaking) successor(v *Job, more int) (at int, foreseen bool) {
-	has, rank := len(v.placement), v.rankAt(e.now)
+// turn is what becomes of the GPUs of a running job that may be preempted.
+type turn uint8
+
+const (
+	keeps   turn = iota // it keeps them
+	gives               // a blocked job needs just these
+	shares              // a blocked job needs them and those of others
+	unclear             // a walk must decide
+)
+
+// successor returns which blocked job gets the GPUs of a running one that is preempted first. More
+// is how many GPUs it has, unless its series counts them.
+func (e turnTaking) successor(v *Job, more int) (at int, what turn) {
+	has, rank, most := len(v.placement), v.rankAt(e.now), more
+	for _, s := range e.groups[0].series {
+		most += s.jobs.Held()
+	}
 	for i := range e.blocked {
 		b := &e.blocked[i]
-		if !rank.isBehind(b.rank, &e.policies) {
-			return -1, true
+		if !rank.isBehind(b.rank(), &e.policies) {
+			return -1, keeps
 		}
-		if needs := b.shape.need.MinGPUs; has != needs {
-			if has < needs && e.heldBehind(e.groups[0], b.rank)+more < needs {
-				continue
-			}
-			return -1, false
+		switch needs := b.shape.need.MinGPUs; {
+		case !b.shape.fits || has > needs:
+			return -1, unclear
+		case has == needs && e.canGive(v):
+			return i, gives
+		case has == needs:
+			return -1, unclear
+		case most >= needs && e.heldBehind(e.groups[0], b.rank())+more >= needs:
+			return i, shares
 		}
-		return i, v.facts.Share == wholeGPU && e.free.allUsable(v.placement) && b.shape.fits
 	}
-	return -1, true
+	return -1, keeps
 }
 
-// exchange gives the GPUs of a running job to a blocked one, the first waiting one of its shape.
-func (e turnTaking) exchange(v *Job, at int) {
-	j := e.blocked[at].Job
-	if e.observer != nil {
-		e.observer.Preempts(v, j)
+// canGive reports whether another job can run on all GPUs of v.
+func (e turnTaking) canGive(v *Job) bool {
+	return v.facts.Share == wholeGPU && e.free.allUsable(v.placement)
+}
+
+// gather chooses the jobs that a walk would preempt for a blocked one, and reports whether they
+// have just the GPUs that it needs.
+func (e turnTaking) gather(b *blockedJob) bool {
+	jobs, needs, held := &e.groups[0].series[0].jobs, b.shape.need.MinGPUs, 0
+	e.victims = e.victims[:0]
+	for v := jobs.LastBefore(nil); held < needs; v = jobs.LastBefore(&v.Key) {
+		if v == nil || !e.canGive(v.Job) || !v.Job.rankAt(e.now).isBehind(b.rank(), &e.policies) {
+			return false
+		}
+		e.victims = append(e.victims, v.Job)
+		held += len(v.Job.placement)
 	}
-	on := v.placement
-	v.gpusReleased = true
-	e.stop(v)
+	for i := 0; i < len(e.victims)-1; { // as spareVictims
+		if has := len(e.victims[i].placement); held-has >= needs {
+			held -= has
+			e.victims = slices.Delete(e.victims, i, i+1)
+		} else {
+			i++
+		}
+	}
+	return held == needs
+}
+
+// exchange gives the GPUs of the victims to a blocked job, the first waiting one of its shape.
+func (e turnTaking) exchange(at int) {
+	j, key, on := e.blocked[at].Job, e.blocked[at].key, e.victims[0].placement
+	e.observePreemptions(e.victims, j)
+	if len(e.victims) > 1 {
+		on = union(e.victims)
+	}
+	for _, v := range e.victims {
+		v.gpusReleased = true
+		e.stop(v)
+	}
 	e.launch(j, on, float64(len(on))/float64(j.facts.GPUs))
 	e.replaceBlocked(at)
-	e.insertBlocked(newBlocked(v, v.inQueue.Key, v.shape)) // it may be before j, if it was submitted earlier
+	for _, v := range e.victims {
+		if v.shape != j.shape || v.inQueue.Before(&key) { // as if it was submitted before j
+			e.insertBlocked(newBlocked(v, v.inQueue.Key, v.shape))
+		}
+	}
 	e.foreseeCrossing()
+}
+
+// union returns the GPUs of all jobs.
+func union(jobs []*Job) (on cluster.Placement) {
+	for _, j := range jobs {
+		on = append(on, j.placement...)
+	}
+	slices.SortFunc(on, byNumber)
+	return on
 }
 
 // replaceBlocked puts the next waiting job of a shape in the place of a blocked one that has
 // started.
 func (e turnTaking) replaceBlocked(at int) {
-	started := e.blocked[at]
-	e.blocked = slices.Delete(e.blocked, at, at+1)
-	other := ranked.MatchAll
+	started, other := &e.blocked[at], ranked.MatchAll
 	other.Skip = ^started.shape.bit
-	if next, ok := e.groups[0].waiting.First(&started.key, &other); ok {
-		e.insertBlocked(newBlocked(next.Job, next.Key, started.shape))
+	next, ok := e.groups[0].waiting.First(&started.key, &other)
+	if !ok {
+		e.blocked = slices.Delete(e.blocked, at, at+1)
+		return
+	}
+	*started = newBlocked(next.Job, next.Key, started.shape)
+	for ; at+1 < len(e.blocked) && e.blocked[at+1].key.Before(&e.blocked[at].key); at++ {
+		e.blocked[at], e.blocked[at+1] = e.blocked[at+1], e.blocked[at]
 	}
 }
 

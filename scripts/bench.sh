@@ -42,4 +42,4 @@ PHOS_BENCH=$(
 	echo "${groups[*]-}"
 )
 export PHOS_BENCH=${PHOS_BENCH:-1}
-exec go test -count=1 -timeout 3h -run '^TestSpeed$' -v ./tests/bench
+exec go test -pgo=cli/pos_cli/default.pgo -count=1 -timeout 3h -run '^TestSpeed$' -v ./tests/bench

@@ -152,6 +152,9 @@ func (n *Leaf[J]) heldGPUs() int {
 	return n.held
 }
 
+// Held returns the number of GPUs that all jobs have.
+func (t *Tree[J]) Held() int { return t.root.heldGPUs() }
+
 // HeldBehind returns the number of GPUs that the jobs at and behind a key have.
 func (t *Tree[J]) HeldBehind(k *Key) (gpus int) {
 	for n := t.root; n != nil; {

@@ -21,15 +21,16 @@ func TestFormat(t *testing.T) {
 	}
 }
 
-// maxPictureBytes bounds the pictures of documents, which stay in the history for good.
-const maxPictureBytes = 150 << 10
+// maxBinaryBytes bounds pictures and profiles, which stay in the history for good.
+const maxBinaryBytes = 150 << 10
 
-// TestBinaries: only golden files, and small pictures of documents, hold what is not text. A test
-// binary is committed easily.
+// TestBinaries: only golden files, small pictures of documents and profiles for the compiler hold
+// what is not text. A test binary is committed easily.
 func TestBinaries(t *testing.T) {
 	for _, f := range files(t, func(file) bool { return true }) {
-		picture := f.dir() == "docs" && f.has(".png") && len(f.text) <= maxPictureBytes
-		if bytes.IndexByte(f.text, 0) >= 0 && !strings.Contains(f.path, "/testdata/") && !picture {
+		known := f.dir() == "docs" && f.has(".png") || path.Base(f.path) == "default.pgo"
+		if bytes.IndexByte(f.text, 0) >= 0 && !strings.Contains(f.path, "/testdata/") &&
+			(!known || len(f.text) > maxBinaryBytes) {
 			t.Errorf("%s is not text", f.path)
 		}
 	}
