@@ -307,6 +307,8 @@ type FileContent struct {
 type Restored interface {
 	// Processes returns the processes of the tree, as seen from phosd, by their pids in the image.
 	Processes() map[int]proc.Identity
+	// Includes reports whether a process is of the tree, or was started by it.
+	Includes(process proc.Identity) bool
 	// Keep lets the tree run and outlive this phosd. Until then it is frozen and ends with phosd:
 	// an incomplete restore leaves no process behind.
 	Keep() error

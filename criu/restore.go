@@ -414,6 +414,9 @@ func (r *restored) readProcesses() (map[int]proc.Identity, error) {
 // Processes returns the processes of the tree.
 func (r *restored) Processes() map[int]proc.Identity { return r.found }
 
+// Includes reports whether a process is of the tree: all descend from the restorer.
+func (r *restored) Includes(process proc.Identity) bool { return r.client.Includes(process) }
+
 // Keep lets the tree run.
 func (r *restored) Keep() error {
 	if err := r.client.Commit(); err != nil {

@@ -24,6 +24,9 @@ type Manifest struct {
 	Processes []Process `json:"processes"`
 	// Contained is set if the tree ran in a container, with a root directory other than phosd's.
 	Contained bool `json:"contained,omitempty"`
+	// Renumbered are GPUs of the machine by the numbers that the processes know them by, where these
+	// differ because the tree was restored onto others.
+	Renumbered map[int]int `json:"renumbered,omitempty"`
 	// Endpoints are the ends that led out of the tree.
 	Endpoints []Endpoint `json:"endpoints,omitempty"`
 	CPU       CPUHalf    `json:"cpu"`

@@ -8,6 +8,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/cli/humanize"
+	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
@@ -23,6 +24,8 @@ type CheckOptions struct {
 	TrustSeal bool
 	// Files is the value of --files of the restore.
 	Files string
+	// GPUs is the value of --gpus of the restore.
+	GPUs string
 }
 
 // unread says what a check does not do.
@@ -98,6 +101,10 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 			return nil, err
 		}
 	}
+	gpus, err := launch.Ordinals(ctx, client, options.GPUs)
+	if err != nil {
+		return nil, err
+	}
 	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
 		return nil, err
@@ -106,7 +113,7 @@ func checkOf(ctx context.Context, path string, options CheckOptions) (*checkView
 		ctx,
 		&api.CheckImageRequest{
 			Files: token, Generation: view.Generation, NewPids: options.NewPIDs, TrustSeal: options.TrustSeal,
-			ChangedFiles: options.Files,
+			ChangedFiles: options.Files, Gpus: gpus,
 		},
 	)
 	if err != nil {

@@ -1,6 +1,7 @@
 package launch
 
 import (
+	"context"
 	"fmt"
 	"slices"
 	"strconv"
@@ -13,27 +14,52 @@ import (
 // visibleVariable selects the GPUs that a program sees.
 const visibleVariable = "CUDA_VISIBLE_DEVICES"
 
-// chooseGPUs checks a list of numbers and UUIDs against the GPUs that phosd serves, and returns the
-// value of CUDA_VISIBLE_DEVICES. The driver ignores what follows an unknown GPU; this refuses it.
+// Ordinals returns the numbers of the GPUs in a list, which may have UUIDs; nil for an empty list.
+func Ordinals(ctx context.Context, client *api.Client, list string) (ordinals []uint32, err error) {
+	if list == "" {
+		return nil, nil
+	}
+	status, err := client.Daemon.Status(ctx, &api.StatusRequest{})
+	if err != nil {
+		return nil, api.FromStatus(err)
+	}
+	chosen, err := findGPUs(list, status.GetGpus())
+	for _, gpu := range chosen {
+		ordinals = append(ordinals, gpu.GetIndex())
+	}
+	return ordinals, err
+}
+
+// chooseGPUs returns the value of CUDA_VISIBLE_DEVICES for a list of GPUs. The driver ignores what
+// follows an unknown GPU; this refuses it.
 func chooseGPUs(list string, served []*api.GPU) (string, error) {
-	var values []string
-	var chosen []*api.GPU
-	for word := range strings.SplitSeq(list, ",") {
-		word = strings.TrimSpace(word)
-		gpu, err := findGPU(word, served)
-		if err != nil {
-			return "", err
+	chosen, err := findGPUs(list, served)
+	if err != nil {
+		return "", err
+	}
+	values := strings.Split(list, ",")
+	for i, word := range values {
+		values[i] = strings.TrimSpace(word)
+		if strings.HasPrefix(values[i], "GPU-") {
+			values[i] = chosen[i].GetUuid()
 		}
-		if slices.Contains(chosen, gpu) {
-			return "", fmt.Errorf("--gpus %s: GPU %d is named twice", list, gpu.GetIndex())
-		}
-		value := word
-		if strings.HasPrefix(word, "GPU-") {
-			value = gpu.GetUuid()
-		}
-		chosen, values = append(chosen, gpu), append(values, value)
 	}
 	return strings.Join(values, ","), nil
+}
+
+// findGPUs finds the GPUs of a list of numbers and UUIDs among those that phosd serves.
+func findGPUs(list string, served []*api.GPU) (chosen []*api.GPU, err error) {
+	for word := range strings.SplitSeq(list, ",") {
+		gpu, err := findGPU(strings.TrimSpace(word), served)
+		if err != nil {
+			return nil, err
+		}
+		if slices.Contains(chosen, gpu) {
+			return nil, fmt.Errorf("--gpus %s: GPU %d is named twice", list, gpu.GetIndex())
+		}
+		chosen = append(chosen, gpu)
+	}
+	return chosen, nil
 }
 
 // findGPU returns the GPU with a number, or the only one whose UUID begins with a text.

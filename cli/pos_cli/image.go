@@ -102,9 +102,10 @@ keep, refuse) and reason (empty: nothing has changed).`,
 		var files filesPolicy
 		flags.Func("files", filesUsage, files.set)
 		trustSeal := flags.Bool("trust-seal", false, trustSealUsage)
+		gpus := flags.String("gpus", "", "check a restore onto this `LIST` of GPUs")
 		return imageCommand(flags, func(ctx context.Context, out imagecmd.Output, dir string) error {
 			return imagecmd.Check(ctx, out, dir, imagecmd.CheckOptions{
-				Generation: *generation, NewPIDs: *newPIDs, TrustSeal: *trustSeal, Files: string(files),
+				Generation: *generation, NewPIDs: *newPIDs, TrustSeal: *trustSeal, Files: string(files), GPUs: *gpus,
 			})
 		})
 	},

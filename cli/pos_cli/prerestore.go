@@ -13,6 +13,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/imagecmd"
+	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
@@ -24,7 +25,8 @@ var preRestoreVerb = verb.Verb{
 	Arguments: "--dir DIR",
 	Summary:   "make the next restore of an image fast",
 	About: `Prepares an image: starts its workers and loads its memory, so that the next --restore of it is
-fast. The prepared image holds that memory until it is restored, or until --cancel releases it.
+fast. The prepared image holds that memory until it is restored, or until --cancel releases it. With
+--gpus, give the same list to --restore and to --cancel.
 
     pos_cli --pre-restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt`,
@@ -32,6 +34,7 @@ fast. The prepared image holds that memory until it is restored, or until --canc
 		var options preRestoreOptions
 		flags.StringVar(&options.dir, "dir", "", "`DIR` of the image")
 		flags.Uint64Var(&options.generation, "generation", 0, "the `N`th generation; 0: the newest")
+		flags.StringVar(&options.gpus, "gpus", "", gpusUsage)
 		flags.BoolVar(&options.trustSeal, "trust-seal", false, trustSealUsage)
 		flags.BoolVar(&options.cancel, "cancel", false, "release what was prepared")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
@@ -48,6 +51,7 @@ type preRestoreOptions struct {
 	generation uint64
 	cancel     bool
 	trustSeal  bool
+	gpus       string
 }
 
 // preRestore prepares an image, or cancels that. An interrupt releases what was prepared.
@@ -93,13 +97,19 @@ func (o preRestoreOptions) request(
 	client *api.Client,
 	dir *os.File,
 ) (grpc.ServerStreamingClient[api.RestoreEvent], error) {
+	gpus, err := launch.Ordinals(ctx, client, o.gpus)
+	if err != nil {
+		return nil, err
+	}
 	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{dir})
 	if err != nil {
 		return nil, err
 	}
 	events, err := client.Daemon.PreRestore(
 		ctx,
-		&api.PreRestoreRequest{Files: token, Generation: o.generation, Cancel: o.cancel, TrustSeal: o.trustSeal},
+		&api.PreRestoreRequest{
+			Files: token, Generation: o.generation, Cancel: o.cancel, TrustSeal: o.trustSeal, Gpus: gpus,
+		},
 	)
 	return events, api.FromStatus(err)
 }

@@ -17,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/imagecmd"
+	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/pipe"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -50,6 +51,12 @@ container, and restores programs in that container.
 
     pos_cli --restore --dir /data/ckpt
     pos_cli --restore --dir /data/ckpt --generation 3 --detach --new-pids
+    pos_cli --restore --dir /data/ckpt --gpus 1
+
+The program gets the GPUs that it had, or the first ones if the machine has fewer. --gpus names
+others, in the order in which the program sees its own. A list that is shorter than what it sees is
+for the GPUs on which it has memory; the rest stays where it was, or gets what is left. The numbers in
+CUDA_VISIBLE_DEVICES go on to mean the program's GPUs, also for programs that it starts later.
 
 An image that was sealed by another machine, whose key was not imported, is restored only for root
 with --trust-seal: such an image can run anything as any user.
@@ -86,6 +93,7 @@ is.`,
 		flags.BoolVar(&options.detach, "detach", false, "return once the program runs with all its memory")
 		flags.BoolVar(&options.newPIDs, "new-pids", false, "give the program a pid namespace of its own")
 		flags.BoolVar(&options.eager, "eager", false, "load all memory before the program runs")
+		flags.StringVar(&options.gpus, "gpus", "", gpusUsage)
 		flags.Func("files", filesUsage, options.files.set)
 		flags.BoolVar(&options.trustSeal, "trust-seal", false, trustSealUsage)
 		flags.BoolVar(&options.asJSON, "json", false, "with --detach: print the result as JSON, and no progress")
@@ -101,6 +109,9 @@ is.`,
 	},
 }
 
+// gpusUsage describes --gpus.
+const gpusUsage = "restore onto this `LIST` of GPUs, numbers or UUIDs; default: those that it had"
+
 // trustSealUsage describes --trust-seal.
 const trustSealUsage = "as root: restore an image whose seal is by an unknown key"
 
@@ -109,6 +120,7 @@ type restoreOptions struct {
 	generation             uint64
 	detach, newPIDs, eager bool
 	trustSeal, asJSON      bool
+	gpus                   string
 	files                  filesPolicy
 	standard               terminal.Standard
 }
@@ -143,6 +155,10 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 		return err
 	}
 	defer client.Close()
+	gpus, err := launch.Ordinals(ctx, client, options.gpus)
+	if err != nil {
+		return err
+	}
 	dir, manifest, err := options.open()
 	if err != nil {
 		return err
@@ -164,7 +180,7 @@ func restore(ctx context.Context, to verb.Streams, options restoreOptions) error
 	begin := &api.RestoreBegin{
 		Files: token, Generation: manifest.Generation, Stream: options.dir == pipe.Dir, Endpoints: ids,
 		Eager: options.eager, Detach: options.detach, NewPids: options.newPIDs, TrustSeal: options.trustSeal,
-		ChangedFiles: string(options.files),
+		ChangedFiles: string(options.files), Gpus: gpus,
 	}
 	return followRestore(ctx, client, begin, &follower{
 		to: to, bar: terminal.NewBar(to.Err), ends: ends, detach: options.detach,

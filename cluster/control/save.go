@@ -163,7 +163,6 @@ func (e *entry) bind(n *fit.Need) {
 		if image == nil {
 			continue
 		}
-		r.OnlyGPUs = image.GPUs
 		if !image.Shared {
 			r.Node = image.Node
 		}

@@ -43,8 +43,8 @@ func kinds(l *record.Launch) (all []string) {
 	return all
 }
 
-// TestResumedWhereItsImageIs: a launch goes on from its image, on the node and with the GPU that it
-// had, also when another one is free; a new leader knows that, too.
+// TestResumedWhereItsImageIs: a launch goes on from its image, on the node that has it, also when
+// another one is free; a new leader knows that, too.
 func TestResumedWhereItsImageIs(t *testing.T) {
 	w := newWorld(t)
 	a := w.join("a", 2)
@@ -69,8 +69,8 @@ func TestResumedWhereItsImageIs(t *testing.T) {
 		t.Errorf("it was started from %v", image)
 	}
 	a.mu.Unlock()
-	if r := w.await(second, launch.Running).State.Replicas[0]; r.Node != "a" || !slices.Equal(r.GPUs, got.Images[0].GPUs) {
-		t.Errorf("it runs on %s with GPUs %v, and had %v of a", r.Node, r.GPUs, got.Images[0].GPUs)
+	if r := w.await(second, launch.Running).State.Replicas[0]; r.Node != "a" {
+		t.Errorf("it runs on %s, and its image is on a", r.Node)
 	}
 	_ = first
 }
@@ -206,8 +206,8 @@ func TestRefused(t *testing.T) {
 	w.await(id, launch.Running)
 }
 
-// TestSeveralProcesses: a replica of several processes is saved, and goes on with all GPUs that it
-// had.
+// TestSeveralProcesses: a replica of several processes is saved, and goes on with as many GPUs as
+// it had, whichever are free.
 func TestSeveralProcesses(t *testing.T) {
 	w := newWorld(t)
 	a := w.join("a", 3)
@@ -226,7 +226,7 @@ func TestSeveralProcesses(t *testing.T) {
 	w.resume(id)
 	a.awaitRunning(1)
 	r := w.await(id, launch.Running).State.Replicas[0]
-	if r.Image != got.Images[0].Name() || !slices.Equal(r.GPUs, got.Images[0].GPUs) {
+	if r.Image != got.Images[0].Name() || !slices.Equal(r.GPUs, []int{0, 1}) {
 		t.Errorf("it goes on from %s with GPUs %v, and had %v", r.Image, r.GPUs, got.Images[0].GPUs)
 	}
 }

@@ -21,7 +21,7 @@ type Image struct {
 	// Key is that of the node's phosd, by which another node knows a shared image for genuine. People
 	// are not shown it.
 	Key []byte `json:"key,omitempty"`
-	// GPUs are those that the attempt had. Its program gets the same again.
+	// GPUs are those that the attempt had.
 	GPUs []int `json:"gpus,omitempty"`
 
 	At           time.Time     `json:"at"`

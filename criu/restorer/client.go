@@ -105,6 +105,11 @@ func startIn(directory string, command *exec.Cmd) error {
 	return nil
 }
 
+// Includes reports whether a process descends from the restorer, which adopts orphans of its tree.
+func (c *Client) Includes(process proc.Identity) bool {
+	return c.id.Check() == nil && proc.Descends(process.PID, c.id.PID)
+}
+
 // begin sends the order and waits for the tree. If ctx ends it closes the connection to the
 // restorer.
 func (c *Client) begin(ctx context.Context, order Order, files []*os.File) error {

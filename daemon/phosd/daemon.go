@@ -144,7 +144,7 @@ func (d *Daemon) open() (err error) {
 		Config: settings, Dir: d.dir, Devices: d.devices, Metrics: d.metrics, Log: d.log, Life: d.life,
 		Worker: d.options.Worker, Environment: d.options.Environment, WorkerLog: d.options.WorkerLog,
 		Guard: d.options.Guard, Quota: d.quota, Watchers: &d.watchers, MayUse: d.mayUse,
-		Starting: d.forgetTracked,
+		Starting: d.forgetTracked, Renumbered: d.renumbered,
 	})
 	d.devices.Attach(d.sessions)
 	d.checkpoints = checkpoints.New(checkpoints.Options{
@@ -310,6 +310,11 @@ func (d *Daemon) Close() error {
 		failures = append(failures, d.dir.Close())
 	}
 	return errors.Join(failures...)
+}
+
+// renumbered returns the GPUs whose numbers a program knows otherwise.
+func (d *Daemon) renumbered(process proc.Identity) map[int]int {
+	return d.checkpoints.Renumbered(process)
 }
 
 // forgetTracked lets go of what tracks a restored program that begins to use a GPU: its worker has

@@ -8,7 +8,6 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
-	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 )
 
 // CheckImage says whether an image can be restored here.
@@ -69,12 +68,10 @@ func (s *service) PreRestore(
 	}
 	parts := s.daemon.checkpoints
 	if request.GetCancel() {
-		return parts.CancelPrepare(files[0], request.GetGeneration(), caller)
+		return parts.CancelPrepare(files[0], request, caller)
 	}
 	out := &api.EventQueue[*api.RestoreEvent]{Send: stream.Send}
-	prepared, err := parts.Prepare(ctx, files[0], request.GetGeneration(),
-		archive.Access{Caller: caller, TrustSeal: request.GetTrustSeal()},
-		func(now ckpt.Step) { reportStep(out, now) })
+	prepared, err := parts.Prepare(ctx, files[0], request, caller, func(now ckpt.Step) { reportStep(out, now) })
 	if err == nil {
 		err = out.Push(loadedMessage(prepared.MemoryBytes, prepared.Took))
 	}

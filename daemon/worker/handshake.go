@@ -65,7 +65,11 @@ func (w *Worker) sendWelcome(conn net.Conn, hello wire.Hello) error {
 // agreeVisible reads which GPUs the program wants to see, if it says so, and answers. With none the
 // program cannot start.
 func (w *Worker) agreeVisible(conn net.Conn, hello wire.Hello) error {
+	renumbered := view.Renumbered(w.config.Renumbered)
 	if hello.Flags&wire.HelloVisible == 0 {
+		if len(renumbered) > 0 {
+			w.visible = renumbered.Visible("", false, w.backend.Devices())
+		}
 		return nil
 	}
 	var length [4]byte
@@ -79,7 +83,7 @@ func (w *Worker) agreeVisible(conn net.Conn, hello wire.Hello) error {
 	if _, err := io.ReadFull(conn, value); err != nil {
 		return fmt.Errorf("handshake: %w", err)
 	}
-	w.visible = view.Parse(string(value), w.backend.Devices())
+	w.visible = renumbered.Visible(string(value), true, w.backend.Devices())
 	seen, none := abi.Success, error(nil)
 	if len(w.visible) == 0 {
 		seen = abi.NoDevice

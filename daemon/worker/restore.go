@@ -319,7 +319,9 @@ func (r *workerRestore) openSession(live *link, loader *load.Loader) (*session.S
 	if err != nil {
 		return nil, err
 	}
-	r.worker.visible = view.Place(r.about.Visible, len(r.worker.backend.Devices()))
+	if r.worker.visible = r.worker.config.Restore.Visible; r.worker.visible == nil {
+		r.worker.visible = view.Place(r.about.Visible, len(r.worker.backend.Devices()))
+	}
 	return session.Restore(session.Options{
 		Backend: r.worker.backend, Visible: r.worker.visible, Program: live, Arena: r.worker.counted(live.arena), Answers: live,
 		Backing: func(ordinal int, memory gpu.Memory) heap.Backing {

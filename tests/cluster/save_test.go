@@ -152,6 +152,51 @@ func TestSuspend(t *testing.T) {
 	}
 }
 
+// TestResumeOnOtherGPU: a launch whose GPU another one has got goes on on the GPU that it is given
+// now, and not on that of the other.
+func TestResumeOnOtherGPU(t *testing.T) {
+	s := newSite(t, 1, 2)
+	first, second, third := s.share("first"), s.share("second"), s.share("third")
+	id := s.launch(s.counting(first))
+	s.awaitSteps(id, 1, 0)
+	busy := s.launch(s.counting(second))
+	s.awaitSteps(busy, 1, 0)
+	s.hasGPU(id, first, 0)
+	s.hasGPU(busy, second, 1)
+	_, last := s.steps(id, 1)
+	s.suspend(id)
+	taker := s.launch(s.counting(third))
+	s.awaitSteps(taker, 1, 0)
+	s.hasGPU(taker, third, 0)
+	s.stop(busy)
+	s.resume(id)
+	s.awaitRunning(id)
+	s.awaitSteps(id, 2, last)
+	s.continues(id, 2)
+	s.hasGPU(taker, third, 0)
+	s.hasGPU(id, first, 1)
+	s.finish(id, first)
+	s.stop(taker)
+}
+
+// hasGPU checks that a launch of one process was given a GPU of the first host, and that the memory
+// of its program, which watches a directory, is on that one alone.
+func (s *site) hasGPU(id, dir string, want uint32) {
+	s.Helper()
+	given := s.get(id).GetReplicas()[0].GetGpus()
+	status, has := s.hosts[0].Status(), []uint32{}
+	for _, gpu := range status.GPUs {
+		for _, p := range status.Programs {
+			if strings.Contains(p.Command, dir) && slices.Contains(gpu.PIDs, p.PID) {
+				has = append(has, gpu.Index)
+			}
+		}
+	}
+	if !slices.Equal(given, []uint32{want}) || !slices.Equal(has, given) {
+		s.Errorf("launch %s was given GPUs %v and has memory on %v, want %d", id, given, has, want)
+	}
+}
+
 // keepsOnly waits until a directory has images of one attempt of a launch alone.
 func (s *site) keepsOnly(dir, id string, attempt uint32) {
 	s.Helper()

@@ -40,10 +40,13 @@ func (h *Host) RunCLI(arguments ...string) string {
 // Status is what `pos_cli --status --json` prints, as far as tests of several hosts need it.
 type Status struct {
 	Programs []struct {
-		PID int
+		PID     int
+		Command string
 	}
 	GPUs []struct {
+		Index     uint32
 		UsedBytes uint64 `json:"used_bytes"`
+		PIDs      []int
 	}
 }
 

@@ -42,6 +42,8 @@ type RestoreOrder struct {
 	Socket     string `json:"socket"`
 	Dir        string `json:"dir"`
 	Generation uint64 `json:"generation"`
+	// GPUs are the numbers of those that the tree gets; empty: those that it had.
+	GPUs []uint32 `json:"gpus,omitempty"`
 	// Tell is a file of the owner, which gets a Restored.
 	Tell string `json:"tell"`
 	// Inherited are pipes that the restore has, besides its standard streams. They take the place of

@@ -74,7 +74,7 @@ func (f *follower) begin(ctx context.Context, order RestoreOrder) (*api.RestoreR
 		return nil, fmt.Errorf("image directory: %w", err)
 	}
 	defer dir.Close()
-	begin := &api.RestoreBegin{Generation: order.Generation}
+	begin := &api.RestoreBegin{Generation: order.Generation, Gpus: order.GPUs}
 	files, err := replacements(dir, begin, order.Inherited)
 	if err != nil {
 		return nil, err
@@ -82,7 +82,7 @@ func (f *follower) begin(ctx context.Context, order RestoreOrder) (*api.RestoreR
 	if err := f.dial(ctx); err != nil {
 		return nil, err
 	}
-	if begin.NewPids, err = f.wantsNewPids(ctx, dir, order.Generation); err != nil {
+	if begin.NewPids, err = f.wantsNewPids(ctx, dir, begin); err != nil {
 		return nil, err
 	}
 	if begin.Files, err = fdtoken.Send(ctx, f.socket, append([]*os.File{dir}, files...)); err != nil {
@@ -124,14 +124,14 @@ func replacements(dir *os.File, begin *api.RestoreBegin, inherited []int) (files
 
 // wantsNewPids reports whether the tree needs a pid namespace of its own, because others have its
 // pids here.
-func (f *follower) wantsNewPids(ctx context.Context, dir *os.File, generation uint64) (bool, error) {
+func (f *follower) wantsNewPids(ctx context.Context, dir *os.File, begin *api.RestoreBegin) (bool, error) {
 	for _, newPids := range []bool{false, true} {
 		token, err := fdtoken.Send(ctx, f.socket, []*os.File{dir})
 		if err != nil {
 			return false, err
 		}
 		reply, err := f.client.Daemon.CheckImage(ctx, &api.CheckImageRequest{
-			Files: token, Generation: generation, NewPids: newPids,
+			Files: token, Generation: begin.GetGeneration(), NewPids: newPids, Gpus: begin.GetGpus(),
 		})
 		if err != nil {
 			return false, api.FromStatus(err)

@@ -27,9 +27,8 @@ type Replica struct {
 	Models    [][]string
 	GPUMemory uint64
 	Ports     int
-	// Node is the one with its image, and OnlyGPUs are the GPUs that its image needs; empty: any.
-	Node     string
-	OnlyGPUs []int
+	// Node is the one with its image; empty: any.
+	Node string
 }
 
 // NeedOf returns what some replicas of a launch want.

@@ -50,5 +50,5 @@ func (t *Node) suits(r *Replica, gpu cluster.GPU) bool {
 		return false
 	}
 	g := &t.GPUs[gpu.Index]
-	return g.Bad == "" && (len(r.OnlyGPUs) == 0 || slices.Contains(r.OnlyGPUs, g.Index)) && r.Takes(g.Name, g.MemoryBytes)
+	return g.Bad == "" && r.Takes(g.Name, g.MemoryBytes)
 }

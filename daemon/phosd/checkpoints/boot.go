@@ -14,6 +14,7 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/onboot"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -162,7 +163,7 @@ func (c *Checkpoints) inspectForBoot(
 	if image.Manifest.Owner.UID != program.UID {
 		return 0, false, errOtherOwner
 	}
-	obstacles := c.obstacles(ctx, image, conditions{caller: caller})
+	obstacles := c.obstacles(ctx, image, caller, preflight.Restore{})
 	return image.Manifest.Generation, len(ckpt.Serious(obstacles)) > 0, nil
 }
 

@@ -206,6 +206,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,
+			Renumbered: c.trees.Renumbered(roots[0]),
 		},
 		Options: ckpt.GPUOptions{
 			BudgetBytes:    budget,

@@ -11,7 +11,6 @@ import (
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
-	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
 
 // CheckImage returns what keeps a generation of an image from being restored here, and what a
@@ -43,7 +42,11 @@ func (c *Checkpoints) CheckImage(
 		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}, nil, nil
 	}
 	defer root.Close()
-	obstacles := c.obstacles(ctx, image, conditions{newPids: request.GetNewPids(), caller: caller, root: root})
+	gpus, err := c.machine.Assign(image.Manifest, request.GetGpus())
+	if err != nil {
+		return []ckpt.Obstacle{{Subject: "GPUs", Reason: err.Error()}}, nil, nil
+	}
+	obstacles := c.obstacles(ctx, image, caller, preflight.Restore{NewPids: request.GetNewPids(), Root: root, GPUs: gpus})
 	needed, err := image.Needed(c.options.CPU)
 	if err != nil {
 		obstacles = append(obstacles, ckpt.Obstacle{Subject: "image", Reason: err.Error()})
@@ -64,22 +67,25 @@ func (c *Checkpoints) CheckImage(
 	return append(obstacles, ckpt.RefusedFiles(decisions)...), decisions, nil
 }
 
-// conditions are how an image is to be restored. The notice may be nil.
-type conditions struct {
-	newPids bool
-	caller  api.Caller
-	root    *rootdir.Root
-	notice  func(string)
-}
-
 // obstacles returns what keeps an image from being restored, but for files of the program. A
 // prepared image has its memory already.
-func (c *Checkpoints) obstacles(ctx context.Context, image *archive.Image, how conditions) []ckpt.Obstacle {
-	obstacles := c.machine.Obstacles(ctx, image.Manifest, how.newPids, how.root, how.notice)
-	if !c.prepared.has(keyOf(image, how.caller, how.root)) {
-		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest)...)
+func (c *Checkpoints) obstacles(
+	ctx context.Context, image *archive.Image, caller api.Caller, how preflight.Restore,
+) []ckpt.Obstacle {
+	obstacles := c.machine.Obstacles(ctx, image.Manifest, how)
+	if !c.prepared.has(keyOf(image, caller, how.Root, how.GPUs)) {
+		obstacles = append(obstacles, c.machine.RoomObstacles(ctx, image.Manifest, how.GPUs)...)
 	}
 	return obstacles
+}
+
+// assign gives the programs of an image the wanted GPUs.
+func (c *Checkpoints) assign(image *archive.Image, wanted []uint32) (preflight.GPUs, error) {
+	gpus, err := c.machine.Assign(image.Manifest, wanted)
+	if err != nil {
+		return gpus, fmt.Errorf("%w: %w", api.ErrInvalid, err)
+	}
+	return gpus, nil
 }
 
 // asError returns an error if any obstacle is serious.

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
 	"github.com/phos-gpu/phos/internal/linux/rootdir"
 )
@@ -23,12 +24,14 @@ type preparedImages struct {
 	inFlight map[preparedKey]*inFlight
 }
 
-// preparedKey names the content of an image, wherever it is, the user that had it prepared, and
-// where that user's process is: what was prepared for one container has files of that container.
+// preparedKey names the content of an image, wherever it is, the user that had it prepared, where
+// that user's process is (what was prepared for one container has files of that container), and the
+// GPUs on which its memory is.
 type preparedKey struct {
 	content image.Hash
 	uid     uint32
 	place   rootdir.ID
+	gpus    string
 }
 
 // preparedImage is ready for a restore.
@@ -48,8 +51,8 @@ type inFlight struct {
 	ended  chan struct{}
 }
 
-func keyOf(image *archive.Image, caller api.Caller, root *rootdir.Root) preparedKey {
-	return preparedKey{image.Identity, caller.UID, root.ID()}
+func keyOf(image *archive.Image, caller api.Caller, root *rootdir.Root, gpus preflight.GPUs) preparedKey {
+	return preparedKey{image.Identity, caller.UID, root.ID(), gpus.String()}
 }
 
 // has reports whether an image is prepared.
@@ -166,12 +169,13 @@ type Preparation struct {
 func (c *Checkpoints) Prepare(
 	ctx context.Context,
 	directory *os.File,
-	generation uint64,
-	access archive.Access,
+	request *api.PreRestoreRequest,
+	caller api.Caller,
 	progress func(ckpt.Step),
 ) (*Preparation, error) {
-	caller := access.Caller
-	image, err := c.archive.Open(directory, generation, access)
+	image, err := c.archive.Open(
+		directory, request.GetGeneration(), archive.Access{Caller: caller, TrustSeal: request.GetTrustSeal()},
+	)
 	if err != nil {
 		return nil, contents.ExplainDamage(pathOf(directory), err)
 	}
@@ -186,15 +190,19 @@ func (c *Checkpoints) Prepare(
 		root, err = rootOf(place)
 	}
 	defer root.Close()
+	var gpus preflight.GPUs
 	if err == nil {
-		err = asError(c.obstacles(ctx, image, conditions{newPids: true, caller: caller, root: root}))
+		gpus, err = c.assign(image, request.GetGpus())
+	}
+	if err == nil {
+		err = asError(c.obstacles(ctx, image, caller, preflight.Restore{NewPids: true, Root: root, GPUs: gpus}))
 	}
 	if err != nil {
 		image.Close()
 		return nil, err
 	}
 	defer c.restoring.add(caller.UID, pathOf(directory))()
-	begun, key := time.Now(), keyOf(image, caller, root)
+	begun, key := time.Now(), keyOf(image, caller, root, gpus)
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	end, err := c.prepared.begin(key, cancel)
@@ -209,7 +217,7 @@ func (c *Checkpoints) Prepare(
 		return nil, err
 	}
 	kept.By(caller.Process)
-	prepared, err := c.prepareImage(ctx, image, preparation{true, root, caller, progress})
+	prepared, err := c.prepareImage(ctx, image, preparation{true, root, gpus, caller, progress})
 	if err != nil {
 		kept.Release()
 		return nil, contents.ExplainDamage(pathOf(directory), err)
@@ -229,9 +237,9 @@ func (c *Checkpoints) Prepare(
 }
 
 // CancelPrepare drops what Prepare has prepared or is preparing.
-func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, caller api.Caller) error {
+func (c *Checkpoints) CancelPrepare(directory *os.File, request *api.PreRestoreRequest, caller api.Caller) error {
 	// Nothing is restored, so the seal need not be trusted.
-	image, err := c.archive.Open(directory, generation, archive.Access{Caller: caller, TrustSeal: true})
+	image, err := c.archive.Open(directory, request.GetGeneration(), archive.Access{Caller: caller, TrustSeal: true})
 	if err != nil {
 		return err
 	}
@@ -245,6 +253,10 @@ func (c *Checkpoints) CancelPrepare(directory *os.File, generation uint64, calle
 		return err
 	}
 	defer root.Close()
-	c.prepared.cancel(keyOf(image, caller, root))
+	gpus, err := c.assign(image, request.GetGpus())
+	if err != nil {
+		return err
+	}
+	c.prepared.cancel(keyOf(image, caller, root, gpus))
 	return nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt/savedfile"
 	"github.com/phos-gpu/phos/ckpt/store/contents"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/restored"
@@ -66,6 +67,8 @@ type restore struct {
 	files savedfile.Policy
 	// owner is the user of the restored program.
 	owner uint32
+	// renumbered are its GPUs that have other numbers here than it knows.
+	renumbered view.Renumbered
 }
 
 // ownPIDs returns the processes that do not count as other programs: the caller may have its output
@@ -207,7 +210,7 @@ func (r *restore) cgroup() (string, error) {
 
 // newRestorer returns the path of a new restorer's socket.
 func (r *restore) newRestorer() string {
-	control := r.trees.NewRestorer(r.Caller.UID)
+	control := r.trees.NewRestorer(r.Caller.UID, r.renumbered)
 	r.controls = append(r.controls, control)
 	return control
 }
@@ -252,7 +255,15 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	}
 	r.origin.Last, r.origin.Generation = image.Manifest.Created, image.Manifest.Generation
 	r.owner = image.Manifest.Owner.UID
-	obstacles := r.obstacles(ctx, image, conditions{r.Begin.GetNewPids(), r.Caller, r.root, r.Notice})
+	gpus, err := r.assign(image, r.Begin.GetGpus())
+	if err != nil {
+		image.Close()
+		return nil, err
+	}
+	r.renumbered = gpus.After(image.Manifest.Renumbered)
+	obstacles := r.obstacles(ctx, image, r.Caller, preflight.Restore{
+		NewPids: r.Begin.GetNewPids(), Root: r.root, GPUs: gpus, Notice: r.Notice,
+	})
 	for _, o := range obstacles {
 		if o.Harmless {
 			r.Notice(o.Subject + ": " + o.Reason)
@@ -265,11 +276,11 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 		image.Close()
 		return nil, err
 	}
-	if prepared := r.prepared.take(keyOf(image, r.Caller, r.root)); prepared != nil {
+	if prepared := r.prepared.take(keyOf(image, r.Caller, r.root, gpus)); prepared != nil {
 		image.Close()
 		return prepared, nil
 	}
-	return r.prepareImage(ctx, image, preparation{r.Begin.GetEager(), r.root, r.Caller, r.Progress})
+	return r.prepareImage(ctx, image, preparation{r.Begin.GetEager(), r.root, gpus, r.Caller, r.Progress})
 }
 
 // refusedFiles returns the files that prevent the restore. Commit looks again, and gives notice of
@@ -281,10 +292,11 @@ func (r *restore) refusedFiles(m *image.Manifest) ([]ckpt.Obstacle, error) {
 	return ckpt.RefusedFiles(decisions), err
 }
 
-// preparation says how to prepare an image: for whose account, and below which root.
+// preparation says how to prepare an image: for whose account, below which root, on which GPUs.
 type preparation struct {
 	eager    bool
 	root     *rootdir.Root
+	gpus     preflight.GPUs
 	caller   api.Caller
 	progress func(ckpt.Step)
 }
@@ -301,7 +313,7 @@ func (c *Checkpoints) prepareImage(
 		MemoryBytes: uint64(c.config.MemoryBudget) / 2, Caller: how.caller, Cancel: cancel,
 	})
 	return ckpt.Prepare(ctx, ckpt.PrepareOptions{
-		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker,
+		Source: image.Source, CPU: c.options.CPU, Worker: c.startWorker(how.gpus),
 		Work: work, Library: c.archive.Library,
 		Eager: how.eager, Deadline: c.config.Deadline(), Progress: how.progress, Log: c.log, Fail: c.options.Failpoints,
 		Root: how.root,

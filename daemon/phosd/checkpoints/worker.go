@@ -7,6 +7,8 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
+	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/preflight"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/workerclient"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
@@ -24,17 +26,25 @@ type restoringSession struct {
 	files map[string]*os.File
 }
 
-// startWorker starts a worker that restores a session of an image.
-func (c *Checkpoints) startWorker(
-	ctx context.Context,
-	half *image.GPUHalf,
-	source ckpt.Source,
-	eager bool,
+// startWorker returns what starts a worker that restores a session of an image, on these GPUs.
+func (c *Checkpoints) startWorker(gpus preflight.GPUs) func(
+	context.Context, *image.GPUHalf, ckpt.Source, bool,
+) (ckpt.GPURestore, error) {
+	return func(ctx context.Context, half *image.GPUHalf, source ckpt.Source, eager bool) (ckpt.GPURestore, error) {
+		return c.startWorkerFor(ctx, source, half, boot.Restore{
+			Tree: half.Tree, Packs: len(source.Packs), Eager: eager, Visible: gpus.Chosen(half),
+		})
+	}
+}
+
+// startWorkerFor starts a worker that restores a session.
+func (c *Checkpoints) startWorkerFor(
+	ctx context.Context, source ckpt.Source, half *image.GPUHalf, order boot.Restore,
 ) (ckpt.GPURestore, error) {
 	owner := source.Manifest.Owner
 	session, err := c.sessions.Restore(sessions.RestoreOptions{
 		Owner: rundir.Owner{UID: owner.UID, GID: owner.GID}, Groups: owner.Groups, ArenaBytes: half.ArenaBytes,
-		Restore: boot.Restore{Tree: half.Tree, Packs: len(source.Packs), Eager: eager}, Packs: source.Packs,
+		Restore: order, Packs: source.Packs,
 	})
 	if err != nil {
 		return nil, err
@@ -44,6 +54,11 @@ func (c *Checkpoints) startWorker(
 		session: session, track: c.trackRestored,
 		files: map[string]*os.File{half.SessionPath: session.SessionFile, half.ArenaPath: session.ArenaFile},
 	}, nil
+}
+
+// Renumbered returns the GPUs whose numbers a process of a restored tree knows otherwise.
+func (c *Checkpoints) Renumbered(process proc.Identity) view.Renumbered {
+	return c.trees.Renumbered(process)
 }
 
 // Files returns the files that take the place of those that the program had mapped.

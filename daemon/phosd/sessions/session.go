@@ -32,6 +32,8 @@ type Session struct {
 	worker  *proc.Handle
 	program *proc.Handle
 	control *api.WorkerConn
+	// renumbered are the GPUs whose numbers the program knows otherwise.
+	renumbered map[int]int
 	// controlPath is the worker's socket.
 	controlPath string
 	// reap returns the exit status of a worker that is phosd's own child; nil for an adopted one.

@@ -44,6 +44,9 @@ type Options struct {
 	MayUse func(api.Caller) error
 	// Starting is told of each program before its session starts; nil: not needed.
 	Starting func(context.Context, proc.Identity) error
+	// Renumbered returns the GPUs whose numbers a program knows otherwise than this machine, because
+	// it is of a restored tree; nil: there are none.
+	Renumbered func(proc.Identity) map[int]int
 	// Watchers are phosd's goroutines that outlive a request. Close waits for them.
 	Watchers *sync.WaitGroup
 }

@@ -127,6 +127,7 @@ func (m *Sessions) workerConfig(s *Session) boot.Config {
 		LedgerSlot:   s.slot.number,
 		StartSeconds: settings.Sessions.StartSeconds,
 		Log:          settings.Log,
+		Renumbered:   s.renumbered,
 	}
 }
 

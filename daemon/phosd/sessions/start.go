@@ -179,6 +179,9 @@ func (m *Sessions) create(
 		ArenaBytes: arenaBytes,
 	}, given)
 	s.program = program
+	if m.options.Renumbered != nil {
+		s.renumbered = m.options.Renumbered(program.Identity)
+	}
 	given.program.By(program.Identity)
 	if _, err := m.dir.Create(id, s.record.Owner, arenaBytes); err != nil {
 		return nil, err

@@ -46,6 +46,9 @@ type Config struct {
 	StartSeconds int `json:"start_seconds"`
 	// Log is phosd's; its file is the worker's standard error.
 	Log config.Log `json:"log"`
+	// Renumbered are GPUs by the numbers that the program knows them by, where these differ
+	// (view.Renumbered).
+	Renumbered map[int]int `json:"renumbered,omitempty"`
 	// Restore is nil in the worker of a program that has just started. Otherwise Program is not known
 	// yet, the session's files have their sizes but no content, and Attach names the program.
 	Restore *Restore `json:"restore,omitempty"`
@@ -59,6 +62,9 @@ type Restore struct {
 	Packs int `json:"packs"`
 	// Eager means that all memory is loaded before the program may run.
 	Eager bool `json:"eager,omitempty"`
+	// Visible are the machine's ordinals of the GPUs that the program sees, in its order; nil: those
+	// that it had.
+	Visible []int `json:"visible,omitempty"`
 }
 
 // ReadConfig reads what phosd wrote. An empty pipe means that phosd gave up: io.EOF.

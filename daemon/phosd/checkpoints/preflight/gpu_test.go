@@ -104,7 +104,7 @@ func TestOtherGPUs(t *testing.T) {
 			if test.had != nil {
 				test.had(&half.Devices[0])
 			}
-			if got := said(here.gpuObstacles(m.Processes[0])); got != test.want {
+			if got := said(here.gpuObstacles(m.Processes[0], GPUs{})); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -158,7 +158,7 @@ func TestRoom(t *testing.T) {
 				looks++
 				return test.free[min(looks, len(test.free))-1], test.total
 			}
-			if got := said(here.RoomObstacles(t.Context(), m)); got != test.want {
+			if got := said(here.RoomObstacles(t.Context(), m, GPUs{})); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -198,11 +198,11 @@ func TestVisibleGPUs(t *testing.T) {
 			ctx, cancel := context.WithCancel(t.Context())
 			cancel() // programs that end here are not waited for
 			m := saved(test.had...)
-			got := said(machine.RoomObstacles(ctx, m))
+			got := said(machine.RoomObstacles(ctx, m, GPUs{}))
 			if (got == "") != (test.want == "") || !strings.HasPrefix(got, test.want) {
 				t.Errorf("got %q, want %q", got, test.want)
 			}
-			if got := said(ckpt.Serious(machine.gpuObstacles(m.Processes[0]))); got != "" {
+			if got := said(ckpt.Serious(machine.gpuObstacles(m.Processes[0], GPUs{}))); got != "" {
 				t.Errorf("got %q, want no obstacle", got)
 			}
 		})

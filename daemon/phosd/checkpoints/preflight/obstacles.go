@@ -16,7 +16,6 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/gpu"
-	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/hijack/abi"
 	"github.com/phos-gpu/phos/hijack/wire"
 	"github.com/phos-gpu/phos/internal/linux/bounded"
@@ -38,17 +37,20 @@ type Machine struct {
 	worked time.Time  // when CPU.Check last succeeded
 }
 
+// Restore says how an image is to be restored.
+type Restore struct {
+	NewPids bool
+	// Root is as in ckpt.RestoreOptions.
+	Root *rootdir.Root
+	GPUs GPUs
+	// Notice, which may be nil, is told what Obstacles waits for.
+	Notice func(string)
+}
+
 // Obstacles finds all obstacles of a restore but those of memory (RoomObstacles) and of files
-// (Foreign). It starts nothing. Root is as in ckpt.RestoreOptions. Notice, which may be nil, is
-// told what Obstacles waits for.
-func (h *Machine) Obstacles(
-	ctx context.Context,
-	m *image.Manifest,
-	newPids bool,
-	root *rootdir.Root,
-	notice func(string),
-) (found []ckpt.Obstacle) {
-	place := root.Place()
+// (Foreign). It starts nothing.
+func (h *Machine) Obstacles(ctx context.Context, m *image.Manifest, how Restore) (found []ckpt.Obstacle) {
+	place, newPids := how.Root.Place(), how.NewPids
 	if m.Partial() {
 		found = append(found, ckpt.Obstacle{
 			Subject: "image", Reason: "it is partial: only " + strings.Join(m.Kinds, ", ") +
@@ -88,17 +90,17 @@ func (h *Machine) Obstacles(
 	defer stop()
 	for _, p := range m.Processes {
 		if p.GPU != nil {
-			found = append(found, h.gpuObstacles(p)...)
+			found = append(found, h.gpuObstacles(p, how.GPUs)...)
 		}
 		if !newPids {
 			remedy := "restore with --new-pids"
 			if contained {
 				remedy = "restore in another container like this one"
 			}
-			found = append(found, pidObstacle(waiting, p, pidCheck{m.Owner.UID, place, remedy, notice})...)
+			found = append(found, pidObstacle(waiting, p, pidCheck{m.Owner.UID, place, remedy, how.Notice})...)
 		}
 	}
-	return append(found, fileObstacles(m, root)...)
+	return append(found, fileObstacles(m, how.Root)...)
 }
 
 // cpuObstacles says why CRIU cannot restore processes here.
@@ -140,23 +142,8 @@ func (h *Machine) checkCPU(ctx context.Context) error {
 	return err
 }
 
-// place returns the ordinals of the GPUs that a process will get, by the process's own ordinals.
-func (h *Machine) place(half *image.GPUHalf) []int {
-	had := make([]int, len(half.Devices))
-	for i, device := range half.Devices {
-		had[i] = device.Ordinal
-	}
-	if placed := view.Place(had, len(h.GPUs)); placed != nil {
-		return placed
-	}
-	for i := range had {
-		had[i] = i
-	}
-	return had
-}
-
 // gpuObstacles lists what this machine's GPUs lack for a process, and harmless differences.
-func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
+func (h *Machine) gpuObstacles(p image.Process, gpus GPUs) (found []ckpt.Obstacle) {
 	subject := fmt.Sprintf("pid %d", p.PID)
 	if p.GPU.Wire != wire.Version {
 		found = append(found, ckpt.Obstacle{
@@ -173,7 +160,7 @@ func (h *Machine) gpuObstacles(p image.Process) (found []ckpt.Obstacle) {
 			) + ")",
 		})
 	}
-	placed := h.place(p.GPU)
+	placed := gpus.Of(p.GPU, len(h.GPUs))
 	for i, had := range p.GPU.Devices {
 		if placed[i] >= len(h.GPUs) {
 			break

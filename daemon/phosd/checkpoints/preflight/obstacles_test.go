@@ -163,7 +163,7 @@ func TestObstacles(t *testing.T) {
 			test.spoil(here, m)
 			var notices, want []string
 			notice := func(text string) { notices = append(notices, text) }
-			found := here.Obstacles(t.Context(), m, test.newPids, nil, notice)
+			found := here.Obstacles(t.Context(), m, Restore{NewPids: test.newPids, Notice: notice})
 			if test.name == "zombie" {
 				want = []string{fmt.Sprintf("waiting for pid %d to be free", m.Processes[1].PID)}
 			}
@@ -198,7 +198,7 @@ func TestRemedyOfTakenPID(t *testing.T) {
 	for pid, ends := range map[int]bool{os.Getpid(): false, sleeper.Process.Pid: true} {
 		m := saved(t)
 		m.Processes[1].PID = pid
-		found := machine().Obstacles(t.Context(), m, false, nil, nil)
+		found := machine().Obstacles(t.Context(), m, Restore{})
 		if len(found) != 1 || strings.Contains(found[0].Remedy, "end that process") != ends ||
 			!strings.Contains(found[0].Remedy, "--new-pids") {
 			t.Errorf("found %v, want one with --new-pids; to end the process: %v", found, ends)
@@ -211,7 +211,7 @@ func TestAllAtOnce(t *testing.T) {
 	here, m := machine(), saved(t)
 	m.Host.Arch, m.Kinds, m.Processes[1].PID = "riscv64", []string{"cuda_var"}, os.Getpid()
 	here.CPU, here.GPUs[0] = nil, device(1, 0, 1)
-	if found := here.Obstacles(t.Context(), m, false, nil, nil); len(found) != 6 {
+	if found := here.Obstacles(t.Context(), m, Restore{}); len(found) != 6 {
 		t.Errorf("found %d: %v", len(found), found)
 	}
 }
@@ -222,11 +222,11 @@ func TestAskedOnce(t *testing.T) {
 	asked := &cpu{err: errors.New("not yet")}
 	here.CPU = asked
 	for range 2 {
-		here.Obstacles(t.Context(), m, true, nil, nil)
+		here.Obstacles(t.Context(), m, Restore{NewPids: true})
 	}
 	asked.err = nil
 	for range 3 {
-		here.Obstacles(t.Context(), m, true, nil, nil)
+		here.Obstacles(t.Context(), m, Restore{NewPids: true})
 	}
 	if asked.asked != 3 {
 		t.Errorf("CRIU was asked %d times, want 3", asked.asked)
@@ -243,7 +243,7 @@ func TestRightsOfTheUser(t *testing.T) {
 	if err := os.Chmod(filepath.Dir(m.Files[0].Path), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	if found := here.Obstacles(t.Context(), m, true, nil, nil); len(found) != 1 ||
+	if found := here.Obstacles(t.Context(), m, Restore{NewPids: true}); len(found) != 1 ||
 		!strings.Contains(found[0].Reason, "permission denied") {
 		t.Errorf("found %v", found)
 	}

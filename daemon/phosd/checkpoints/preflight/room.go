@@ -12,13 +12,13 @@ import (
 
 // RoomObstacles finds GPUs with too little free memory for an image. It waits a moment, because a
 // program that was just saved and stopped may still hold some.
-func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest) []ckpt.Obstacle {
+func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest, gpus GPUs) []ckpt.Obstacle {
 	if h.Room == nil {
 		return nil
 	}
 	over := time.After(reapTimeout)
 	for {
-		found, final := h.roomNow(ctx, m)
+		found, final := h.roomNow(ctx, m, gpus)
 		if final {
 			return found
 		}
@@ -33,13 +33,13 @@ func (h *Machine) RoomObstacles(ctx context.Context, m *image.Manifest) []ckpt.O
 }
 
 // roomNow looks once. final means that waiting does not help.
-func (h *Machine) roomNow(ctx context.Context, m *image.Manifest) (found []ckpt.Obstacle, final bool) {
+func (h *Machine) roomNow(ctx context.Context, m *image.Manifest, gpus GPUs) (found []ckpt.Obstacle, final bool) {
 	final = true
 	for ordinal := range h.GPUs {
 		needed := uint64(0)
 		for _, p := range m.Processes {
 			if p.GPU != nil {
-				if i := slices.Index(h.place(p.GPU), ordinal); i >= 0 {
+				if i := slices.Index(gpus.Of(p.GPU, len(h.GPUs)), ordinal); i >= 0 {
 					needed += used(p.GPU, i)
 				}
 			}

@@ -3,10 +3,14 @@ package restored
 import (
 	"context"
 	"fmt"
+	"maps"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/ckpt"
+	"github.com/phos-gpu/phos/daemon/gpu/ledger"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 )
 
 // Tree is a restored process tree and its restorer.
@@ -47,4 +51,36 @@ func (t *Tree) owner() (uid uint32) {
 		return 0
 	}
 	return uid
+}
+
+// digits are those of the numbers of GPUs in the name of a tree, one for each of ledger.MaxGPUs.
+const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+
+// numbersText returns the end of a tree's name, with two digits for each GPU that has another
+// number here; empty if there is none.
+func numbersText(renumbered view.Renumbered) string {
+	if len(renumbered) == 0 {
+		return ""
+	}
+	text := []byte{'.'}
+	for _, known := range slices.Sorted(maps.Keys(renumbered)) {
+		if known < ledger.MaxGPUs && renumbered[known] < ledger.MaxGPUs {
+			text = append(text, digits[known], digits[renumbered[known]])
+		}
+	}
+	return string(text)
+}
+
+// renumbered reads what numbersText has written.
+func (t *Tree) renumbered() view.Renumbered {
+	_, rest, _ := strings.Cut(t.Name(), ".")
+	_, text, _ := strings.Cut(rest, ".")
+	renumbered := view.Renumbered{}
+	for ; len(text) >= 2; text = text[2:] {
+		known, ordinal := strings.IndexByte(digits, text[0]), strings.IndexByte(digits, text[1])
+		if known >= 0 && ordinal >= 0 {
+			renumbered[known] = ordinal
+		}
+	}
+	return renumbered
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -56,9 +57,23 @@ func New(options Options) *Trees {
 }
 
 // NewRestorer returns the path of the socket of a new restorer. The name tells the next phosd the
-// owner of the tree.
-func (all *Trees) NewRestorer(uid uint32) string {
-	return all.options.Path(fmt.Sprintf("%d.%d-%s", uid, all.made.Add(1), strconv.FormatInt(time.Now().UnixNano(), 36)))
+// owner of the tree, and its GPUs that have other numbers here than the tree knows.
+func (all *Trees) NewRestorer(uid uint32, renumbered view.Renumbered) string {
+	return all.options.Path(fmt.Sprintf("%d.%d-%s%s", uid, all.made.Add(1),
+		strconv.FormatInt(time.Now().UnixNano(), 36), numbersText(renumbered)))
+}
+
+// Renumbered returns the GPUs whose numbers a process knows otherwise, because of the tree that it
+// belongs to.
+func (all *Trees) Renumbered(process proc.Identity) view.Renumbered {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	for _, t := range all.byName {
+		if numbers := t.renumbered(); len(numbers) > 0 && t.restored.Includes(process) {
+			return numbers
+		}
+	}
+	return nil
 }
 
 // Find finds a tree for a caller that may know of it.

@@ -2,9 +2,11 @@ package restored
 
 import (
 	"errors"
+	"maps"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 )
 
 // TestFind checks that a tree is found only by its owner and root.
@@ -31,6 +33,22 @@ func TestFind(t *testing.T) {
 		found, err := all.Find(test.name, api.Caller{UID: test.uid})
 		if test.may != (err == nil && found.Name() == test.name) || !test.may && !errors.Is(err, api.ErrNoProgram) {
 			t.Errorf("tree %q for user %d: got %v, want found = %v", test.name, test.uid, err, test.may)
+		}
+	}
+}
+
+// TestNumbersInNames: the next phosd learns from a tree's name which GPUs have other numbers.
+func TestNumbersInNames(t *testing.T) {
+	all := New(Options{Path: func(name string) string { return "/run/phos/control/tree-" + name }})
+	for _, want := range []view.Renumbered{{}, {0: 1}, {0: 23, 23: 0, 10: 11}} {
+		tree := Tree{control: all.NewRestorer(1000, want)}
+		if got := tree.renumbered(); !maps.Equal(got, want) || tree.owner() != 1000 {
+			t.Errorf("%s: got %v of user %d, want %v", tree.Name(), got, tree.owner(), want)
+		}
+	}
+	for _, name := range []string{"tree-0.1-abc", "tree-0.1-abc.", "tree-0.1-abc.0", "tree-0.1-abc.?!", "tree-0.1-abc.0?", "tree-7"} {
+		if got := (&Tree{control: name}).renumbered(); len(got) > 0 {
+			t.Errorf("%s: got %v, want none", name, got)
 		}
 	}
 }
