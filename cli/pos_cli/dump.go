@@ -300,30 +300,11 @@ func followDump(
 		case options.asJSON:
 		case event.GetStep() != nil:
 			step := event.GetStep()
-			bar.Step(phaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
+			bar.Step(terminal.PhaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
 		case event.GetNotice() != "":
 			bar.Say(humanize.Printable(event.GetNotice()))
 		}
 	}
-}
-
-// phaseText returns a phase of a checkpoint or a restore in words.
-func phaseText(phase string) string {
-	switch phase {
-	case "settle":
-		return "waiting until its restore is complete"
-	case "copy":
-		return "copying while the program runs"
-	case "drain":
-		return "waiting for the GPU to be idle"
-	case "cut":
-		return "paused, copying what changed"
-	case "write":
-		return "writing the image"
-	case "load":
-		return "loading memory"
-	}
-	return phase
 }
 
 // dumpView is what --dump --json prints. Scripts read it: fields may be added, never renamed or

@@ -154,7 +154,7 @@ func followLoad(bar *terminal.Bar, receive func() (*api.RestoreEvent, error)) (l
 // showRestore shows the progress and the notice of an event.
 func showRestore(bar *terminal.Bar, event *api.RestoreEvent) {
 	if step := event.GetStep(); step != nil {
-		bar.Step(phaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
+		bar.Step(terminal.PhaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
 	}
 	if event.GetNotice() != "" {
 		bar.Say(humanize.Printable(event.GetNotice()))

@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cli/cluster/submit"
 	"github.com/phos-gpu/phos/cli/cluster/training"
 	"github.com/phos-gpu/phos/cli/manual"
+	"github.com/phos-gpu/phos/cli/migrate"
 	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -23,12 +24,11 @@ func commands(program string) *verb.Set {
 		Program: program,
 		Verbs: []*verb.Verb{
 			&startVerb, &statusVerb, &stopVerb, &runVerb, &psVerb, &envVerb,
-			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &cleanVerb, &traceVerb,
+			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &migrate.Verb, &cleanVerb, &traceVerb,
 			&imagesVerb, &rmVerb, imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
 			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,
 		},
-		Later:     map[string]string{"migrate": "move a program to another GPU or machine; comes with the cluster"},
 		Reserved:  []string{"start", "dump", "pre-dump", "restore", "migrate"},
 		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
 		Pages:     manual.Pages(daemonLog),

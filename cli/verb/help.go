@@ -38,10 +38,6 @@ func (s *Set) explain(to io.Writer, arguments []string) error {
 	if other := s.dashed(name); other != nil && name != said {
 		chosen = other
 	}
-	if about, later := s.Later[name]; later {
-		_, err := fmt.Fprintf(to, "%s --%s: %s; not built yet in version %s\n", s.Program, name, about, api.Version)
-		return err
-	}
 	if chosen == nil {
 		return &UsageError{fmt.Sprintf("there is no verb %q; see: %s --help", name, s.Program)}
 	}

@@ -9,7 +9,6 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/internal/spelling"
 )
 
@@ -19,8 +18,6 @@ type Set struct {
 	Program string
 	// Verbs are in the order of the help text.
 	Verbs []*Verb
-	// Later has the verbs that are not built yet, by name, with a summary.
-	Later map[string]string
 	// Reserved are the verbs with dashes, of which the same word without dashes will mean something
 	// else.
 	Reserved []string
@@ -92,9 +89,6 @@ func (s *Set) choose(args []string) (*Verb, []string, error) {
 		if chosen := s.dashed(name); chosen != nil {
 			return chosen, slices.Delete(slices.Clone(args), i, i+1), nil
 		}
-		if about, ok := s.Later[name]; ok {
-			return nil, nil, fmt.Errorf("--%s (%s): %w in version %s", name, about, api.ErrNotBuilt, api.Version)
-		}
 	}
 	if slices.Contains(s.Reserved, args[0]) {
 		return nil, nil, &UsageError{s.reservedText(args[0])}
@@ -136,9 +130,6 @@ func (s *Set) nearest(args []string) string {
 
 // reservedText says what a reserved word is for, and how the verb of this machine is written.
 func (s *Set) reservedText(name string) string {
-	if _, later := s.Later[name]; later {
-		return fmt.Sprintf("%q is reserved for launches on a cluster, which comes later, as does --%s", name, name)
-	}
 	return fmt.Sprintf("%q is written --%s on this machine; without dashes it is reserved for launches on a cluster",
 		name, name)
 }

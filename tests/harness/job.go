@@ -347,6 +347,20 @@ func (j *Job) RestoreDetached(flags ...string) {
 	j.readPID(said, flags)
 }
 
+// Migrate moves the program to other GPUs.
+func (j *Job) Migrate(gpus string, flags ...string) string {
+	j.t.Helper()
+	said := j.Cli(append([]string{"--migrate", "--pid", fmt.Sprint(j.PID), "--gpus", gpus}, flags...)...)
+	j.Detach()
+	return said
+}
+
+// Detach notes that the program was restored, and that nothing waits for it.
+func (j *Job) Detach() {
+	j.exit, j.restored = nil, true
+	j.noteTree()
+}
+
 var runsAgain = regexp.MustCompile(`pid (\d+) runs again`)
 
 // readPID reads the restored program's pid from the output of pos_cli.

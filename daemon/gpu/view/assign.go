@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // ErrAssignment is returned for GPUs that saved programs cannot be given.
@@ -39,7 +41,7 @@ func Assign(seen []Seen, wanted []int, count int) (map[int]int, error) {
 	}
 	if len(wanted) < len(named) {
 		return nil, fmt.Errorf("%w: the program used %s (%s); name as many", ErrAssignment,
-			counted(len(named)), ordinals(named))
+			words.CountOf(len(named), "GPU"), ordinals(named))
 	}
 	moved := make(map[int]int, len(seen))
 	for i, s := range named {
@@ -56,7 +58,7 @@ func Assign(seen []Seen, wanted []int, count int) (map[int]int, error) {
 func checkWanted(wanted []int, count int) error {
 	for i, ordinal := range wanted {
 		if ordinal < 0 || ordinal >= count {
-			return fmt.Errorf("%w: there is no GPU %d here, only %s", ErrAssignment, ordinal, counted(count))
+			return fmt.Errorf("%w: there is no GPU %d here, only %s", ErrAssignment, ordinal, words.CountOf(count, "GPU"))
 		}
 		if slices.Contains(wanted[:i], ordinal) {
 			return fmt.Errorf("%w: GPU %d is named twice", ErrAssignment, ordinal)
@@ -89,14 +91,6 @@ func assignRest(moved map[int]int, seen []Seen, count int) {
 		}
 		moved[s.Ordinal], taken[next] = next, true
 	}
-}
-
-// counted returns a number of GPUs in words.
-func counted(n int) string {
-	if n == 1 {
-		return "1 GPU"
-	}
-	return strconv.Itoa(n) + " GPUs"
 }
 
 // ordinals lists GPUs for a message.

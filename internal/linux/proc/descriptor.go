@@ -1,6 +1,7 @@
 package proc
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strconv"
@@ -72,4 +73,18 @@ func Borrow(pid, number int) (*os.File, error) {
 		return nil, err
 	}
 	return os.NewFile(uintptr(fd), fmt.Sprintf("pid %d descriptor %d", pid, number)), nil
+}
+
+// Reopen opens the file of a process's descriptor once more, with other flags, as its name would be
+// opened. It does not wait for the other end of a pipe.
+func Reopen(pid, number, flags int) (*os.File, error) {
+	path := fmt.Sprintf("/proc/%d/fd/%d", pid, number)
+	fd, err := unix.Open(path, flags|unix.O_NONBLOCK|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, fmt.Errorf("pid %d descriptor %d: %w", pid, number, err)
+	}
+	if err := unix.SetNonblock(fd, false); err != nil {
+		return nil, errors.Join(err, unix.Close(fd))
+	}
+	return os.NewFile(uintptr(fd), path), nil
 }

@@ -1,0 +1,184 @@
+package migrate
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/phos-gpu/phos/ckpt/image"
+	"github.com/phos-gpu/phos/ckpt/store"
+	"github.com/phos-gpu/phos/cli/humanize"
+	"github.com/phos-gpu/phos/cli/launch"
+	"github.com/phos-gpu/phos/cli/terminal"
+	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// migration is one move of a program.
+type migration struct {
+	pid         uint
+	list, below string
+	asJSON      bool
+
+	client *api.Client
+	bar    *terminal.Bar // nil with asJSON
+	dir    *os.File      // of the copy
+	files  files
+	result result
+}
+
+// move moves the program. On failure it runs where it was, or stands in an image that the error
+// names.
+func (m *migration) move(ctx context.Context) (err error) {
+	if m.result.GPUs, err = launch.Ordinals(ctx, m.client, m.list); err != nil {
+		return err
+	}
+	if err := m.checkProgram(ctx); err != nil {
+		return err
+	}
+	if err := m.makeDirectory(); err != nil {
+		return err
+	}
+	keep := false
+	defer func() {
+		err = errors.Join(err, m.dir.Close())
+		if !keep {
+			err = errors.Join(err, os.RemoveAll(m.dir.Name()))
+		}
+	}()
+	copied, err := m.save(ctx, false)
+	if err != nil {
+		return err
+	}
+	manifest, err := m.manifest()
+	if err != nil {
+		return err
+	}
+	if err := m.checkTarget(ctx); err != nil {
+		return fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
+	}
+	defer m.files.close()
+	if err := m.files.open(manifest); err != nil {
+		return fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
+	}
+	rest, err := m.save(ctx, true)
+	if err != nil {
+		return err
+	}
+	stopped := time.Now().Add(-time.Duration(rest.GetPauseMicroseconds()) * time.Microsecond)
+	keep, err = m.comeBack(context.WithoutCancel(ctx))
+	m.result.StoodStillMicroseconds = uint64(m.files.running.Sub(stopped).Microseconds())
+	m.result.CopiedBytes, m.result.RestBytes = copied.GetWrittenBytes(), rest.GetWrittenBytes()
+	return err
+}
+
+// launchVariable is in the environments of the processes of launches.
+const launchVariable = "PHOS_LAUNCH_ID"
+
+// checkProgram refuses what cannot be moved so, before anything is copied.
+func (m *migration) checkProgram(ctx context.Context) error {
+	program, err := proc.Of(int(m.pid))
+	if err != nil {
+		return fmt.Errorf("%w: pid %d", api.ErrNoProgram, m.pid)
+	}
+	variables, err := program.Environment()
+	if id := variables[launchVariable]; err == nil && id != "" {
+		return fmt.Errorf("pid %d belongs to launch %s, whose node would take it for ended; "+
+			"suspend and resume the launch instead: phos suspend %s", m.pid, id, id)
+	}
+	status, err := m.client.Daemon.Status(ctx, &api.StatusRequest{})
+	if err != nil {
+		return api.FromStatus(err)
+	}
+	return m.checkRoom(status)
+}
+
+// checkRoom refuses GPUs that have no room for the program, or that it is on already. Which of them
+// takes what is checked later, when its image says what it has on each.
+func (m *migration) checkRoom(status *api.StatusReply) error {
+	has := m.memory(status)
+	var needed, free, elsewhere uint64
+	for ordinal, bytes := range has {
+		needed += bytes
+		if !slices.Contains(m.result.GPUs, ordinal) {
+			elsewhere += bytes
+		}
+	}
+	if needed > 0 && elsewhere == 0 && len(m.result.GPUs) <= len(has) {
+		return fmt.Errorf("pid %d is on %s already", m.pid, gpuNames(m.result.GPUs))
+	}
+	for _, gpu := range status.GetGpus() {
+		if slices.Contains(m.result.GPUs, gpu.GetIndex()) {
+			others := gpu.GetUsedBytes() - min(gpu.GetUsedBytes(), has[gpu.GetIndex()])
+			free += gpu.GetMemoryBytes() - min(gpu.GetMemoryBytes(), others)
+		}
+	}
+	if needed > free {
+		return fmt.Errorf("pid %d has %s on GPUs, and %s of %s are free: pos_cli --status lists what uses them",
+			m.pid, humanize.Bytes(needed), humanize.Bytes(free), gpuNames(m.result.GPUs))
+	}
+	return nil
+}
+
+// memory returns what the program and its descendants have on each GPU.
+func (m *migration) memory(status *api.StatusReply) map[uint32]uint64 {
+	has := map[uint32]uint64{}
+	for _, p := range status.GetPrograms() {
+		if p.GetPid() != uint32(m.pid) && !proc.Descends(int(p.GetPid()), int(m.pid)) {
+			continue
+		}
+		for _, memory := range p.GetDescription().GetProgress().GetMemory() {
+			if memory.GetBytes() > 0 {
+				has[memory.GetGpu()] += memory.GetBytes()
+			}
+		}
+	}
+	return has
+}
+
+// makeDirectory makes the directory of the copy.
+func (m *migration) makeDirectory() error {
+	path, err := os.MkdirTemp(m.below, fmt.Sprintf("phos-migrate-%d-", m.pid))
+	if err != nil {
+		return fmt.Errorf("directory for the copy: %w; choose another one with --dir", err)
+	}
+	if path, err = filepath.Abs(path); err == nil {
+		m.dir, err = os.Open(path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(path))
+	}
+	return nil
+}
+
+// manifest reads that of the newest copy.
+func (m *migration) manifest() (*image.Manifest, error) {
+	opened, err := store.Open(m.dir)
+	if err != nil {
+		return nil, err
+	}
+	defer opened.Close()
+	return opened.Inspect(0)
+}
+
+// step shows progress.
+func (m *migration) step(step *api.Step) {
+	if m.bar != nil && step != nil {
+		m.bar.Step(terminal.PhaseText(step.GetPhase()), step.GetDoneBytes(), step.GetTotalBytes())
+	}
+}
+
+// notice shows what phosd wants the user to know.
+func (m *migration) notice(text string) {
+	switch {
+	case text == "":
+	case m.bar == nil:
+		m.result.Notices = append(m.result.Notices, humanize.Printable(text))
+	default:
+		m.bar.Say(humanize.Printable(text))
+	}
+}
