@@ -208,9 +208,10 @@ func (e turnTaking) successor(v *Job, more int) (at int, what turn) {
 	return -1, keeps
 }
 
-// canGive reports whether another job can run on all GPUs of v.
+// canGive reports whether another job can run on all GPUs of v, which itself can be told apart by
+// its shape while it waits.
 func (e turnTaking) canGive(v *Job) bool {
-	return v.facts.Share == wholeGPU && e.free.allUsable(v.placement)
+	return v.facts.Share == wholeGPU && v.shape.bit != common && e.free.allUsable(v.placement)
 }
 
 // gather chooses the jobs that a walk would preempt for a blocked one, and reports whether they

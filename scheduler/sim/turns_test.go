@@ -125,3 +125,34 @@ func filesOf(t *testing.T, jobs []cluster.Job, o sim.Options, hidden bool) strin
 	}
 	return files.String() + log.String()
 }
+
+// TestTurnsOfManyShapes is TestTurns with more models than a word has bits: the engine cannot tell
+// all of them apart.
+func TestTurnsOfManyShapes(t *testing.T) {
+	const toldApart = 63
+	for seed := range uint64(100) {
+		draw := rand.New(rand.NewPCG(seed, 5))
+		o := sim.Options{Nodes: []cluster.Node{{GPUs: 4 + draw.IntN(5)}}, Policies: scheduler.Policies{
+			Order: order.LAS{}, Place: place.FirstFree{}, Preempt: victims.Tail{}, Quantum: 10 * s,
+		}}
+		var jobs []cluster.Job
+		add := func(at, length time.Duration, model int) {
+			jobs = append(jobs, cluster.Job{
+				ID: cluster.JobID(len(jobs)), Submit: at, Length: length, Estimate: length, GPUs: 1 + model%4,
+				Model: fmt.Sprint("model ", model),
+			})
+		}
+		for model := range toldApart {
+			add(time.Duration(model)*s, s/10, model)
+		}
+		for i := range 2 + draw.IntN(4) {
+			add(time.Hour, 10*time.Minute+time.Duration(draw.IntN(100))*s, toldApart+i)
+		}
+		for range 2 + draw.IntN(6) {
+			add(time.Hour+3*s, 5*time.Minute+time.Duration(draw.IntN(100))*s, draw.IntN(toldApart))
+		}
+		if got, want := filesOf(t, jobs, o, false), filesOf(t, jobs, o, true); got != want {
+			t.Fatalf("seed %d: with turns:\n%.2000s\nwithout:\n%.2000s", seed, got, want)
+		}
+	}
+}
