@@ -79,6 +79,8 @@ type CommitOptions struct {
 	Control func() string
 	Cgroup  string
 	Output  *os.File
+	// Found, if not nil, is told of each tree before it runs.
+	Found func(Restored)
 	// Hold, if not nil, is called when the workers are ready and only the processes are missing.
 	Hold     func(context.Context) error
 	Progress func(Step)

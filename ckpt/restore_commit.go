@@ -65,6 +65,9 @@ func (r *restore) processes(ctx context.Context) error {
 			return fmt.Errorf("restore processes: %w", err)
 		}
 		r.trees = append(r.trees, restored)
+		if r.order.Found != nil {
+			r.order.Found(restored)
+		}
 	}
 	return nil
 }

@@ -414,7 +414,7 @@ func (r *restored) readProcesses() (map[int]proc.Identity, error) {
 // Processes returns the processes of the tree.
 func (r *restored) Processes() map[int]proc.Identity { return r.found }
 
-// Includes reports whether a process is of the tree: all descend from the restorer.
+// Includes reports whether a process is of the tree.
 func (r *restored) Includes(process proc.Identity) bool { return r.client.Includes(process) }
 
 // Keep lets the tree run.

@@ -66,7 +66,8 @@ func (a *Agent) goOn(ctx context.Context, spec *supervisor.Spec, o owner, work s
 		return err
 	}
 	return replaceByRestore(spec, saver.RestoreOrder{
-		Socket: a.phosd(), Dir: image.GetDir(), Generation: image.GetGeneration(), GPUs: order.GetGpus(), Tell: tell,
+		Socket: a.phosd(), Dir: image.GetDir(), Generation: image.GetGeneration(), GPUs: order.GetGpus(),
+		Had: image.GetGpus(), Tell: tell,
 	})
 }
 

@@ -106,6 +106,7 @@ func startIn(directory string, command *exec.Cmd) error {
 }
 
 // Includes reports whether a process descends from the restorer, which adopts orphans of its tree.
+// In a container the kernel gives them to the container's first process: they are not included.
 func (c *Client) Includes(process proc.Identity) bool {
 	return c.id.Check() == nil && proc.Descends(process.PID, c.id.PID)
 }

@@ -1,7 +1,9 @@
 package checkpoint
 
 import (
+	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -150,4 +152,22 @@ func TestLaterPrograms(t *testing.T) {
 			job.WaitGone()
 		})
 	}
+}
+
+// TestChosenBeforeFirstUse: a program that has used no GPU yet gets the chosen one as its first.
+func TestChosenBeforeFirstUse(t *testing.T) {
+	daemon := start(t, "--gpus=soft:3,deterministic")
+	daemon.NeedGPUs(t, 3)
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
+	gate := filepath.Join(t.TempDir(), "go")
+	job := daemon.Job(t, "/bin/sh", "-c", "echo waits; until [ -e "+gate+" ]; do sleep 0.02; done; "+program+" 30 2000 10000")
+	job.Start().WaitLines(1)
+	job.Dump()
+	job.RestoreDetached("--gpus", "2")
+	if err := os.WriteFile(gate, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	job.WaitLines(5)
+	hasMemoryOn(t, daemon, 2)
+	job.WaitGone()
 }

@@ -179,6 +179,33 @@ func TestResumeOnOtherGPU(t *testing.T) {
 	s.stop(taker)
 }
 
+// TestResumeBeforeFirstGPU: a launch that has not used its GPU yet uses the one that it is given
+// now.
+func TestResumeBeforeFirstGPU(t *testing.T) {
+	s := newSite(t, 1, 2)
+	first, second := s.share("first"), s.share("second")
+	spec := s.counting(first)
+	command := &spec.Jobs[0].Processes[0].Command
+	*command = []string{"/bin/sh", "-c", "echo waits; until [ -e " + first + "/go ]; do sleep 0.05; done; exec " +
+		strings.Join(*command, " ")}
+	id := s.launch(spec)
+	harness.Eventually(t, "it waits", func() bool { return strings.Contains(s.logs(id), "waits") })
+	s.suspend(id)
+	taker := s.launch(s.counting(second))
+	s.awaitSteps(taker, 1, 0)
+	s.hasGPU(taker, second, 0)
+	s.resume(id)
+	s.awaitRunning(id)
+	if err := os.WriteFile(filepath.Join(s.hosts[0].Shared(), "first", "go"), nil, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s.awaitSteps(id, 2, 0)
+	s.hasGPU(taker, second, 0)
+	s.hasGPU(id, first, 1)
+	s.finish(id, first)
+	s.stop(taker)
+}
+
 // hasGPU checks that a launch of one process was given a GPU of the first host, and that the memory
 // of its program, which watches a directory, is on that one alone.
 func (s *site) hasGPU(id, dir string, want uint32) {

@@ -108,8 +108,8 @@ a save fails, the launch runs on, and phos events says why.`, api.LaunchesClient
 // resumeVerb is the verb resume.
 func resumeVerb() *verb.Verb {
 	return actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from its image: on the node that has it, or, if
-checkpoint.dir is a directory that all nodes share, on any. It needs GPUs with the same numbers as
-before. phos why says what it waits for.
+checkpoint.dir is a directory that all nodes share, on any. It takes any GPUs that suit it. phos why
+says what it waits for.
 
     phos resume train
     phos why train`, api.LaunchesClient.Resume)

@@ -42,8 +42,10 @@ type RestoreOrder struct {
 	Socket     string `json:"socket"`
 	Dir        string `json:"dir"`
 	Generation uint64 `json:"generation"`
-	// GPUs are the numbers of those that the tree gets; empty: those that it had.
+	// GPUs are the numbers of those that the tree gets, in the place of those that it Had; empty: the
+	// same as before.
 	GPUs []uint32 `json:"gpus,omitempty"`
+	Had  []uint32 `json:"had,omitempty"`
 	// Tell is a file of the owner, which gets a Restored.
 	Tell string `json:"tell"`
 	// Inherited are pipes that the restore has, besides its standard streams. They take the place of

@@ -74,7 +74,7 @@ func (f *follower) begin(ctx context.Context, order RestoreOrder) (*api.RestoreR
 		return nil, fmt.Errorf("image directory: %w", err)
 	}
 	defer dir.Close()
-	begin := &api.RestoreBegin{Generation: order.Generation, Gpus: order.GPUs}
+	begin := &api.RestoreBegin{Generation: order.Generation, Gpus: order.GPUs, HadGpus: order.Had}
 	files, err := replacements(dir, begin, order.Inherited)
 	if err != nil {
 		return nil, err
@@ -131,7 +131,7 @@ func (f *follower) wantsNewPids(ctx context.Context, dir *os.File, begin *api.Re
 			return false, err
 		}
 		reply, err := f.client.Daemon.CheckImage(ctx, &api.CheckImageRequest{
-			Files: token, Generation: begin.GetGeneration(), NewPids: newPids, Gpus: begin.GetGpus(),
+			Files: token, Generation: begin.GetGeneration(), NewPids: newPids, Gpus: begin.GetGpus(), HadGpus: begin.GetHadGpus(),
 		})
 		if err != nil {
 			return false, api.FromStatus(err)

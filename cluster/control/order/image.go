@@ -6,6 +6,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/cluster/record"
 )
 
@@ -42,6 +43,6 @@ func ImageView(i *record.Image) *api.Image {
 	return &api.Image{
 		Replica: uint32(i.Replica), Attempt: uint32(i.Attempt), Node: i.Node, Shared: i.Shared, Dir: i.Dir,
 		Generation: i.Generation, Work: i.Work, UnixMs: i.At.UnixMilli(), Bytes: i.Bytes, WrittenBytes: i.WrittenBytes,
-		PauseUs: uint64(i.Pause.Microseconds()),
+		PauseUs: uint64(i.Pause.Microseconds()), Gpus: messages.Numbers(i.GPUs),
 	}
 }

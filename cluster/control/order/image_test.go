@@ -16,7 +16,7 @@ import (
 func TestImage(t *testing.T) {
 	view := &api.Image{
 		Replica: 1, Attempt: 2, Node: "a", Shared: true, Dir: "/d", Generation: 3, Work: "/w", UnixMs: 1_700_000_000_123,
-		Bytes: 5, WrittenBytes: 6, PauseUs: 7,
+		Bytes: 5, WrittenBytes: 6, PauseUs: 7, Gpus: []uint32{4, 2},
 	}
 	gpus := []int{4, 2}
 	got := ImageOf(&api.Report{Image: view, ImageKey: []byte("secret")}, gpus)

@@ -3,6 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -22,35 +23,57 @@ type Seen struct {
 }
 
 // Assign returns the ordinals that GPUs get on a machine with count GPUs, by those that they had.
-// The GPUs that the programs saw become the wanted ones, in this order. If fewer are wanted, they
-// are for the GPUs that the programs used, or, if they used none, for the first. All others stay
-// where they are if that is free, or take the first that is left.
-func Assign(seen []Seen, wanted []int, count int) (map[int]int, error) {
+// Those in had, in their order, become the wanted ones. Without had, the GPUs that the programs saw
+// do; if fewer are wanted, they are for the GPUs that the programs used, or, if they used none, for
+// the first. All others that they saw stay where they are if that is free, or take the first that
+// is left.
+func Assign(seen []Seen, had, wanted []int, count int) (map[int]int, error) {
 	if err := checkWanted(wanted, count); err != nil {
 		return nil, err
 	}
 	if len(seen) > count {
 		return nil, fmt.Errorf("%w: the program saw %d, and here are %d", ErrAssignment, len(seen), count)
 	}
+	moved := make(map[int]int, len(seen))
+	if len(had) == 0 {
+		named, err := choose(seen, len(wanted))
+		if err != nil {
+			return nil, err
+		}
+		had, wanted = named, wanted[:len(named)]
+	}
+	if len(had) != len(wanted) {
+		return nil, fmt.Errorf("%w: it had %s, and is to get %s", ErrAssignment,
+			words.CountOf(len(had), "GPU"), words.CountOf(len(wanted), "GPU"))
+	}
+	for i, ordinal := range had {
+		if _, twice := moved[ordinal]; twice || ordinal < 0 {
+			return nil, fmt.Errorf("%w: it cannot have had GPU %d", ErrAssignment, ordinal)
+		}
+		moved[ordinal] = wanted[i]
+	}
+	assignRest(moved, seen, count)
+	return moved, nil
+}
+
+// choose returns which of the GPUs that programs saw become the wanted ones, of which there are so
+// many or more.
+func choose(seen []Seen, wanted int) (chosen []int, err error) {
 	named := seen
-	if len(wanted) < len(seen) {
+	if wanted < len(seen) {
 		named = slices.DeleteFunc(slices.Clone(seen), func(s Seen) bool { return !s.Used })
 	}
 	if len(named) == 0 {
-		named = seen[:min(len(wanted), len(seen))]
+		named = seen[:min(wanted, len(seen))]
 	}
-	if len(wanted) < len(named) {
+	if wanted < len(named) {
 		return nil, fmt.Errorf("%w: the program used %s (%s); name as many", ErrAssignment,
 			words.CountOf(len(named), "GPU"), ordinals(named))
 	}
-	moved := make(map[int]int, len(seen))
-	for i, s := range named {
-		moved[s.Ordinal] = wanted[i]
+	for _, s := range named {
+		chosen = append(chosen, s.Ordinal)
 	}
-	if len(named) < len(seen) {
-		assignRest(moved, seen, count)
-	}
-	return moved, nil
+	return chosen, nil
 }
 
 // checkWanted returns an error if a machine with count GPUs lacks one of these, or if one is named
@@ -69,27 +92,28 @@ func checkWanted(wanted []int, count int) error {
 
 // assignRest gives those GPUs a place that have none.
 func assignRest(moved map[int]int, seen []Seen, count int) {
-	taken := make(map[int]bool, count)
+	rest := map[int]int{}
+	for _, s := range seen {
+		if _, placed := moved[s.Ordinal]; !placed {
+			rest[s.Ordinal] = -1
+		}
+	}
+	taken := make([]bool, count)
 	for _, ordinal := range moved {
 		taken[ordinal] = true
 	}
-	var homeless []Seen
-	for _, s := range seen {
-		if _, has := moved[s.Ordinal]; has {
-			continue
+	for _, stays := range []bool{true, false} {
+		for _, before := range slices.Sorted(maps.Keys(rest)) {
+			at := before
+			if !stays {
+				at = slices.Index(taken, false)
+			}
+			if at < 0 || at >= count || taken[at] {
+				continue
+			}
+			moved[before], taken[at] = at, true
+			delete(rest, before)
 		}
-		if s.Ordinal >= count || taken[s.Ordinal] {
-			homeless = append(homeless, s)
-			continue
-		}
-		moved[s.Ordinal], taken[s.Ordinal] = s.Ordinal, true
-	}
-	next := 0
-	for _, s := range homeless {
-		for taken[next] {
-			next++
-		}
-		moved[s.Ordinal], taken[next] = next, true
 	}
 }
 

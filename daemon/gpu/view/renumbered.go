@@ -1,96 +1,120 @@
 package view
 
-import "github.com/phos-gpu/phos/daemon/gpu"
+import (
+	"slices"
+
+	"github.com/phos-gpu/phos/daemon/gpu"
+)
 
 // Renumbered are GPUs of this machine by the numbers that the programs of a restored tree know them
 // by, as far as these differ: the tree was saved on other GPUs, whose numbers are in the
-// environments of its processes, and of those that they start.
+// environments of its processes, and of those that they start. No two numbers have the same GPU,
+// and none has that of a number which is not listed. A negative one stands for no GPU.
 type Renumbered map[int]int
 
-// Then returns the numbers after one more restore, which has moved GPUs of the machine before to
-// GPUs of this one.
-func (r Renumbered) Then(moved map[int]int) Renumbered {
-	after := Renumbered{}
+// Valid reports whether numbers from elsewhere can be those of some machine with at most most GPUs.
+func (r Renumbered) Valid(most int) bool {
+	taken := map[int]bool{}
 	for known, ordinal := range r {
-		after[known] = ordinal
-	}
-	for before, ordinal := range moved {
-		known, found := before, false
-		for number, at := range r {
-			if at == before {
-				known, found = number, true
-			}
+		if known < 0 || known >= most || ordinal < -1 || ordinal >= most || taken[ordinal] {
+			return false
 		}
-		if _, elsewhere := r[known]; found || !elsewhere {
+		taken[ordinal] = ordinal >= 0
+	}
+	for ordinal := range taken {
+		if _, listed := r[ordinal]; ordinal >= 0 && !listed {
+			return false // it belongs to the number that equals it, too
+		}
+	}
+	return true
+}
+
+// Of returns the GPU of a number.
+func (r Renumbered) Of(known int) int {
+	if ordinal, listed := r[known]; listed {
+		return ordinal
+	}
+	return known
+}
+
+// After returns the numbers after one more restore, which has moved GPUs of the machine before to
+// GPUs of this one, which has count. Other GPUs stay where they are if that is free, or get the
+// first that is left.
+func (r Renumbered) After(moved map[int]int, count int) Renumbered {
+	places := complete(moved, max(count, r.limit(), Renumbered(moved).limit()), count)
+	after := Renumbered{}
+	for known := range places {
+		ordinal, listed := r[known]
+		if !listed {
+			ordinal = known
+		}
+		if ordinal >= 0 {
+			ordinal = places[ordinal]
+		}
+		if ordinal != known && (listed || ordinal >= 0 || known < count) {
 			after[known] = ordinal
-		}
-	}
-	for known, ordinal := range after {
-		if known == ordinal {
-			delete(after, known)
 		}
 	}
 	return after
 }
 
+// limit is more than all numbers and GPUs that are listed.
+func (r Renumbered) limit() (limit int) {
+	for known, ordinal := range r {
+		limit = max(limit, known+1, ordinal+1)
+	}
+	return limit
+}
+
 // Visible returns what a program of the tree sees: as Parse does, but for the numbers; all GPUs if
 // the variable is not set.
 func (r Renumbered) Visible(value string, set bool, devices []gpu.DeviceInfo) []int {
-	numbers := r.complete(len(devices))
-	known := devices
-	if more := len(numbers) - len(devices); more > 0 {
-		known = append(append([]gpu.DeviceInfo{}, devices...), make([]gpu.DeviceInfo, more)...)
-	}
-	visible := make([]int, len(devices))
-	for i := range visible {
-		visible[i] = i
-	}
+	known := slices.Concat(devices, make([]gpu.DeviceInfo, max(0, r.limit()-len(devices))))
+	var visible []int
 	if set {
 		visible = Parse(value, known)
+	} else {
+		for number := range known {
+			if ordinal := r.Of(number); ordinal >= 0 && ordinal < len(devices) {
+				visible = append(visible, number)
+			}
+		}
 	}
 	for i, number := range visible {
-		if numbers[number] < 0 {
+		ordinal := r.Of(number)
+		if ordinal < 0 || ordinal >= len(devices) {
 			return visible[:i] // as behind a number that names no GPU
 		}
-		visible[i] = numbers[number]
+		visible[i] = ordinal
 	}
 	return visible
 }
 
-// complete returns the GPU of each number on a machine with count GPUs; negative: it has none. A
-// number that is not among the changed ones keeps its GPU, or gets one that has no number.
-func (r Renumbered) complete(count int) []int {
-	numbers, taken := make([]int, count), make([]bool, count)
-	for known, ordinal := range r {
-		for known >= len(numbers) {
-			numbers = append(numbers, 0)
-		}
-		if ordinal < count {
-			taken[ordinal] = true
-		}
+// complete returns where limit GPUs of a machine go on one with count: those that were moved, and
+// all others, which stay where they are if that is free, or get the first that is left; negative:
+// none is left.
+func complete(moved map[int]int, limit, count int) []int {
+	places, taken := make([]int, limit), make([]bool, count)
+	for _, ordinal := range moved {
+		taken[ordinal] = true
 	}
 	var homeless []int
-	for number := range numbers {
-		ordinal, changed := r[number]
+	for before := range places {
+		ordinal, listed := moved[before]
 		switch {
-		case changed && ordinal < count:
-			numbers[number] = ordinal
-		case !changed && number < count && !taken[number]:
-			numbers[number], taken[number] = number, true
+		case listed:
+			places[before] = ordinal
+		case before < count && !taken[before]:
+			places[before], taken[before] = before, true
 		default:
-			homeless = append(homeless, number)
+			homeless = append(homeless, before)
 		}
 	}
-	next := 0
-	for _, number := range homeless {
-		for next < count && taken[next] {
-			next++
+	for _, before := range homeless {
+		places[before] = slices.Index(taken, false)
+		if places[before] >= 0 {
+			taken[places[before]] = true
 		}
-		if numbers[number] = next; next == count {
-			numbers[number] = -1
-			continue
-		}
-		taken[next] = true
 	}
-	return numbers
+	return places
 }

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/gpu/view"
 	"github.com/phos-gpu/phos/daemon/phosd/checkpoints/archive"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions"
 	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
@@ -206,7 +207,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 		Image: ckpt.Target{Dir: target.Dir, Seal: c.archive.Seal},
 		Manifest: image.Manifest{
 			Phos: api.Version, Group: begin.GetGroup(), Host: thisHost(), Owner: ownerName(roots[0]), Kinds: r.kinds,
-			Renumbered: c.trees.Renumbered(roots[0]),
+			Renumbered: c.renumbered(roots),
 		},
 		Options: ckpt.GPUOptions{
 			BudgetBytes:    budget,
@@ -218,6 +219,17 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 		Hold: r.Hold, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
 		Fail: c.options.Failpoints,
 	})
+}
+
+// renumbered returns the GPUs that trees know by other numbers. Trees that are saved together work
+// together: the first one that has been moved says it for all.
+func (c *Checkpoints) renumbered(roots []proc.Identity) view.Renumbered {
+	for _, root := range roots {
+		if numbers := c.trees.Renumbered(root); len(numbers) > 0 {
+			return numbers
+		}
+	}
+	return nil
 }
 
 // ownerName returns the owner's name alone: ckpt.Checkpoint fills in the numbers of the tree that

@@ -42,7 +42,7 @@ func (c *Checkpoints) CheckImage(
 		return []ckpt.Obstacle{{Subject: "caller", Reason: err.Error()}}, nil, nil
 	}
 	defer root.Close()
-	gpus, err := c.machine.Assign(image.Manifest, request.GetGpus())
+	gpus, err := c.machine.Assign(image.Manifest, preflight.Choice{Wanted: request.GetGpus(), Had: request.GetHadGpus()})
 	if err != nil {
 		return []ckpt.Obstacle{{Subject: "GPUs", Reason: err.Error()}}, nil, nil
 	}
@@ -79,9 +79,9 @@ func (c *Checkpoints) obstacles(
 	return obstacles
 }
 
-// assign gives the programs of an image the wanted GPUs.
-func (c *Checkpoints) assign(image *archive.Image, wanted []uint32) (preflight.GPUs, error) {
-	gpus, err := c.machine.Assign(image.Manifest, wanted)
+// assign gives the programs of an image GPUs.
+func (c *Checkpoints) assign(image *archive.Image, of preflight.Choice) (preflight.GPUs, error) {
+	gpus, err := c.machine.Assign(image.Manifest, of)
 	if err != nil {
 		return gpus, fmt.Errorf("%w: %w", api.ErrInvalid, err)
 	}

@@ -192,7 +192,7 @@ func (c *Checkpoints) Prepare(
 	defer root.Close()
 	var gpus preflight.GPUs
 	if err == nil {
-		gpus, err = c.assign(image, request.GetGpus())
+		gpus, err = c.assign(image, preflight.Choice{Wanted: request.GetGpus()})
 	}
 	if err == nil {
 		err = asError(c.obstacles(ctx, image, caller, preflight.Restore{NewPids: true, Root: root, GPUs: gpus}))
@@ -253,7 +253,7 @@ func (c *Checkpoints) CancelPrepare(directory *os.File, request *api.PreRestoreR
 		return err
 	}
 	defer root.Close()
-	gpus, err := c.assign(image, request.GetGpus())
+	gpus, err := c.assign(image, preflight.Choice{Wanted: request.GetGpus()})
 	if err != nil {
 		return err
 	}

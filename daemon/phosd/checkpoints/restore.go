@@ -98,7 +98,7 @@ func (c *Checkpoints) Restore(ctx context.Context, request RestoreRequest) (*Res
 	}
 	done := &Restored{Root: result.Root, Processes: result.Processes, result: result}
 	for i, tree := range result.Trees {
-		watched := c.trees.Watch(tree, r.controls[i])
+		watched := c.trees.Watch(tree, r.controls[i], r.renumbered)
 		if i == 0 {
 			done.Tree = watched
 		}
@@ -156,7 +156,13 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
 		Notice: r.Notice, Place: r.place, Root: r.root, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
+		Found: func(tree ckpt.Restored) { r.trees.Found(tree, r.controls[len(r.controls)-1], r.renumbered) },
 	})
+	if done == nil {
+		for _, control := range r.controls {
+			r.trees.Forget(control)
+		}
+	}
 	if err != nil && done == nil && ctx.Err() == nil {
 		if foreign := r.foreignError(err); foreign != nil {
 			err = foreign
@@ -255,12 +261,12 @@ func (r *restore) prepare(ctx context.Context) (*ckpt.Prepared, error) {
 	}
 	r.origin.Last, r.origin.Generation = image.Manifest.Created, image.Manifest.Generation
 	r.owner = image.Manifest.Owner.UID
-	gpus, err := r.assign(image, r.Begin.GetGpus())
+	gpus, err := r.assign(image, preflight.Choice{Wanted: r.Begin.GetGpus(), Had: r.Begin.GetHadGpus()})
 	if err != nil {
 		image.Close()
 		return nil, err
 	}
-	r.renumbered = gpus.After(image.Manifest.Renumbered)
+	r.renumbered = gpus.Numbers
 	obstacles := r.obstacles(ctx, image, r.Caller, preflight.Restore{
 		NewPids: r.Begin.GetNewPids(), Root: r.root, GPUs: gpus, Notice: r.Notice,
 	})

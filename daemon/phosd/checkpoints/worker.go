@@ -32,7 +32,7 @@ func (c *Checkpoints) startWorker(gpus preflight.GPUs) func(
 ) (ckpt.GPURestore, error) {
 	return func(ctx context.Context, half *image.GPUHalf, source ckpt.Source, eager bool) (ckpt.GPURestore, error) {
 		return c.startWorkerFor(ctx, source, half, boot.Restore{
-			Tree: half.Tree, Packs: len(source.Packs), Eager: eager, Visible: gpus.Chosen(half),
+			Tree: half.Tree, Packs: len(source.Packs), Eager: eager, Visible: gpus.Moved(half),
 		})
 	}
 }

@@ -18,6 +18,8 @@ type Tree struct {
 	restored ckpt.Restored
 	// control is the path of the restorer's socket; its base name is the tree's name.
 	control string
+	// numbers are those by which the tree knows GPUs that have others here.
+	numbers view.Renumbered
 	// ended is closed when the root has ended; status and failed may be read then.
 	ended  chan struct{}
 	status int
@@ -53,34 +55,40 @@ func (t *Tree) owner() (uid uint32) {
 	return uid
 }
 
-// digits are those of the numbers of GPUs in the name of a tree, one for each of ledger.MaxGPUs.
-const digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+// digits are those of the numbers of GPUs in the name of a tree, one for each of ledger.MaxGPUs;
+// none stands for no GPU.
+const (
+	digits = "0123456789abcdefghijklmnopqrstuvwxyz"
+	none   = '-'
+)
 
 // numbersText returns the end of a tree's name, with two digits for each GPU that has another
 // number here; empty if there is none.
-func numbersText(renumbered view.Renumbered) string {
-	if len(renumbered) == 0 {
+func numbersText(numbers view.Renumbered) string {
+	if len(numbers) == 0 || !numbers.Valid(ledger.MaxGPUs) {
 		return ""
 	}
 	text := []byte{'.'}
-	for _, known := range slices.Sorted(maps.Keys(renumbered)) {
-		if known < ledger.MaxGPUs && renumbered[known] < ledger.MaxGPUs {
-			text = append(text, digits[known], digits[renumbered[known]])
+	for _, known := range slices.Sorted(maps.Keys(numbers)) {
+		digit := byte(none)
+		if ordinal := numbers[known]; ordinal >= 0 {
+			digit = digits[ordinal]
 		}
+		text = append(text, digits[known], digit)
 	}
 	return string(text)
 }
 
-// renumbered reads what numbersText has written.
-func (t *Tree) renumbered() view.Renumbered {
-	_, rest, _ := strings.Cut(t.Name(), ".")
+// numbersIn reads what numbersText has written into a path.
+func numbersIn(control string) view.Renumbered {
+	_, rest, _ := strings.Cut(filepath.Base(control), ".")
 	_, text, _ := strings.Cut(rest, ".")
-	renumbered := view.Renumbered{}
+	numbers := view.Renumbered{}
 	for ; len(text) >= 2; text = text[2:] {
 		known, ordinal := strings.IndexByte(digits, text[0]), strings.IndexByte(digits, text[1])
-		if known >= 0 && ordinal >= 0 {
-			renumbered[known] = ordinal
+		if known >= 0 && (ordinal >= 0 || text[1] == none) {
+			numbers[known] = ordinal
 		}
 	}
-	return renumbered
+	return numbers
 }

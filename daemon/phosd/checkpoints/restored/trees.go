@@ -22,7 +22,8 @@ const (
 	maxRestorerPoll = time.Second
 )
 
-// keepEnded is how long an ended tree is known: a pos_cli may have to find the next phosd first.
+// keepEnded is how long a tree is known after its end: a pos_cli may have to find the next phosd
+// first.
 const keepEnded = 10 * time.Minute
 
 // Restorers finds restorers; ckpt.CPU is one.
@@ -56,12 +57,27 @@ func New(options Options) *Trees {
 	return &Trees{options: options, byName: make(map[string]*Tree)}
 }
 
+// maxSocketPath is the length of the longest path of a socket.
+const maxSocketPath = 107
+
 // NewRestorer returns the path of the socket of a new restorer. The name tells the next phosd the
-// owner of the tree, and its GPUs that have other numbers here than the tree knows.
-func (all *Trees) NewRestorer(uid uint32, renumbered view.Renumbered) string {
-	return all.options.Path(fmt.Sprintf("%d.%d-%s%s", uid, all.made.Add(1),
-		strconv.FormatInt(time.Now().UnixNano(), 36), numbersText(renumbered)))
+// owner of the tree, and, unless it would be too long, the GPUs that have other numbers here than
+// the tree knows.
+func (all *Trees) NewRestorer(uid uint32, numbers view.Renumbered) string {
+	path := all.options.Path(fmt.Sprintf("%d.%d-%s", uid, all.made.Add(1), strconv.FormatInt(time.Now().UnixNano(), 36)))
+	if text := numbersText(numbers); len(path)+len(text) <= maxSocketPath {
+		path += text
+	}
+	return path
 }
+
+// Found notes a tree that is going to run: what it starts then has its numbers.
+func (all *Trees) Found(restored ckpt.Restored, control string, numbers view.Renumbered) {
+	all.add(&Tree{restored: restored, control: control, numbers: numbers, ended: make(chan struct{})})
+}
+
+// Forget drops a tree that was found and does not run.
+func (all *Trees) Forget(control string) { all.remove(&Tree{control: control}) }
 
 // Renumbered returns the GPUs whose numbers a process knows otherwise, because of the tree that it
 // belongs to.
@@ -69,8 +85,8 @@ func (all *Trees) Renumbered(process proc.Identity) view.Renumbered {
 	all.mu.Lock()
 	defer all.mu.Unlock()
 	for _, t := range all.byName {
-		if numbers := t.renumbered(); len(numbers) > 0 && t.restored.Includes(process) {
-			return numbers
+		if len(t.numbers) > 0 && t.restored.Includes(process) {
+			return t.numbers
 		}
 	}
 	return nil
@@ -88,14 +104,14 @@ func (all *Trees) Find(name string, caller api.Caller) (*Tree, error) {
 }
 
 // Watch waits for the end of a tree in the background.
-func (all *Trees) Watch(restored ckpt.Restored, control string) *Tree {
-	t := &Tree{restored: restored, control: control, ended: make(chan struct{})}
+func (all *Trees) Watch(restored ckpt.Restored, control string, numbers view.Renumbered) *Tree {
+	t := &Tree{restored: restored, control: control, numbers: numbers, ended: make(chan struct{})}
 	all.add(t)
 	all.watching.Go(func() {
 		t.status, t.failed = all.awaitRoot(restored)
 		close(t.ended)
-		time.AfterFunc(keepEnded, func() { all.remove(t) })
 		all.awaitRestorer(t)
+		time.AfterFunc(keepEnded, func() { all.remove(t) })
 	})
 	return t
 }
@@ -122,7 +138,7 @@ func (all *Trees) Adopt(ctx context.Context, control string) (processes int, err
 	if err != nil {
 		return 0, err
 	}
-	all.Watch(restored, control)
+	all.Watch(restored, control, numbersIn(control))
 	return len(restored.Processes()), nil
 }
 

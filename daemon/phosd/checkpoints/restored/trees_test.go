@@ -3,6 +3,7 @@ package restored
 import (
 	"errors"
 	"maps"
+	"strings"
 	"testing"
 
 	"github.com/phos-gpu/phos/daemon/api"
@@ -39,16 +40,25 @@ func TestFind(t *testing.T) {
 
 // TestNumbersInNames: the next phosd learns from a tree's name which GPUs have other numbers.
 func TestNumbersInNames(t *testing.T) {
-	all := New(Options{Path: func(name string) string { return "/run/phos/control/tree-" + name }})
-	for _, want := range []view.Renumbered{{}, {0: 1}, {0: 23, 23: 0, 10: 11}} {
+	directory := "/run/phos/control/"
+	all := New(Options{Path: func(name string) string { return directory + "tree-" + name }})
+	for _, want := range []view.Renumbered{{}, {0: 1, 1: 0}, {0: 23, 23: 10, 10: 0}, {6: 1, 7: 0, 0: -1, 1: -1}} {
 		tree := Tree{control: all.NewRestorer(1000, want)}
-		if got := tree.renumbered(); !maps.Equal(got, want) || tree.owner() != 1000 {
+		if got := numbersIn(tree.control); !maps.Equal(got, want) || tree.owner() != 1000 {
 			t.Errorf("%s: got %v of user %d, want %v", tree.Name(), got, tree.owner(), want)
 		}
 	}
 	for _, name := range []string{"tree-0.1-abc", "tree-0.1-abc.", "tree-0.1-abc.0", "tree-0.1-abc.?!", "tree-0.1-abc.0?", "tree-7"} {
-		if got := (&Tree{control: name}).renumbered(); len(got) > 0 {
+		if got := numbersIn(directory + name); len(got) > 0 {
 			t.Errorf("%s: got %v, want none", name, got)
 		}
+	}
+	many := view.Renumbered{}
+	for i := range 24 {
+		many[i] = (i + 1) % 24
+	}
+	directory = "/" + strings.Repeat("d", 63) + "/control/"
+	if path := all.NewRestorer(1000, many); len(path) > maxSocketPath {
+		t.Errorf("%s is too long for a socket", path)
 	}
 }
