@@ -81,7 +81,7 @@ func (l *Leader) holdsGPUs(n *node) bool {
 func inventoryOf(said *api.Inventory) record.Inventory {
 	i := record.Inventory{
 		CPUs: int(said.GetCpus()), MemoryBytes: said.GetMemoryBytes(), OS: said.GetOs(), Kernel: said.GetKernel(),
-		Phosd: said.GetPhosdVersion(), PhosdError: said.GetPhosdError(),
+		Phosd: said.GetPhosdVersion(), PhosdError: said.GetPhosdError(), ChoosesGPUs: said.GetChoosesGpus(),
 	}
 	for _, g := range said.GetGpus() {
 		i.GPUs = append(i.GPUs, record.GPU{

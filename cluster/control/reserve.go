@@ -163,7 +163,8 @@ func (l *Leader) gpuKinds() map[gpuKind]struct{} {
 func (n *node) tableNode() fit.Node {
 	t := fit.Node{
 		Name: n.Name, Cluster: n.Cluster, Shard: n.Shard, Open: n.open, GPUs: n.Inventory.GPUs,
-		Millicpus: uint64(n.Inventory.CPUs) * 1000, Memory: n.Inventory.MemoryBytes,
+		ChoosesGPUs: n.Inventory.ChoosesGPUs,
+		Millicpus:   uint64(n.Inventory.CPUs) * 1000, Memory: n.Inventory.MemoryBytes,
 	}
 	for _, r := range n.live {
 		t.Millicpus -= min(t.Millicpus, r.need.Millicpus)

@@ -163,6 +163,7 @@ func (e *entry) bind(n *fit.Need) {
 		if image == nil {
 			continue
 		}
+		r.HadGPUs = image.GPUs
 		if !image.Shared {
 			r.Node = image.Node
 		}

@@ -75,6 +75,40 @@ func TestResumedWhereItsImageIs(t *testing.T) {
 	_ = first
 }
 
+// TestResumedOnFreeGPU: a launch whose GPU another one has got goes on on one that is free; on a
+// node of an older version, on its own, once that is.
+func TestResumedOnFreeGPU(t *testing.T) {
+	for name, old := range map[string]bool{"new": false, "old": true} {
+		t.Run(name, func(t *testing.T) {
+			w := newWorld(t)
+			a := w.join("a", 2)
+			a.detach()
+			a.old = old
+			a.attach()
+			id, other := w.launch(simple(1, 1)), w.launch(simple(1, 1))
+			a.awaitRunning(2)
+			had := w.suspended(id).Images[0].GPUs
+			taker := w.launch(simple(1, 1))
+			if got := w.await(taker, launch.Running).State.Replicas[0].GPUs; !slices.Equal(got, had) {
+				t.Fatalf("another launch runs on %v, not on %v", got, had)
+			}
+			a.awaitRunning(2)
+			a.finish(key(other, 0, 1), 0)
+			w.await(other, launch.Ended)
+			w.resume(id)
+			if old {
+				w.await(id, launch.Queued)
+				a.finish(key(taker, 0, 1), 0)
+				w.await(taker, launch.Ended)
+			}
+			got := w.await(id, launch.Running).State.Replicas[0].GPUs
+			if slices.Equal(got, had) != old {
+				t.Errorf("it had GPUs %v and goes on with %v", had, got)
+			}
+		})
+	}
+}
+
 // TestSupersededImages: a node learns that the images of earlier attempts are not needed, once the
 // store has that of a later one.
 func TestSupersededImages(t *testing.T) {

@@ -183,7 +183,8 @@ type fakeAgent struct {
 	saved []string // the attempts whose images are known to be in the store
 	// failing is why saves fail; empty: they do not.
 	failing string
-	renewed int // how many renewals were answered
+	renewed int  // how many renewals were answered
+	old     bool // it gives what it restores the GPUs that it had
 	stop    context.CancelFunc
 	alive   sync.WaitGroup
 }
@@ -216,7 +217,9 @@ func (a *fakeAgent) attach() {
 	ctx, stop := context.WithCancel(context.Background())
 	a.stop = stop
 	leader := a.w.leader
-	hello := &api.Hello{Node: a.name, BootId: a.boot, Address: "10.0.0.1", Inventory: &api.Inventory{Cpus: 8, MemoryBytes: 1 << 34}}
+	hello := &api.Hello{Node: a.name, BootId: a.boot, Address: "10.0.0.1", Inventory: &api.Inventory{
+		Cpus: 8, MemoryBytes: 1 << 34, ChoosesGpus: !a.old,
+	}}
 	for i := range a.gpus {
 		hello.Inventory.Gpus = append(hello.Inventory.Gpus, &api.GPU{Index: uint32(i), Name: "Soft", MemoryBytes: 1 << 33})
 	}

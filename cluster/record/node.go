@@ -44,12 +44,14 @@ type Inventory struct {
 	Kernel      string `json:"kernel,omitempty"`
 	Phosd       string `json:"phosd,omitempty"`
 	PhosdError  string `json:"phosd_error,omitempty"`
+	// ChoosesGPUs means that what it restores gets the GPUs that it is given, not those that it had.
+	ChoosesGPUs bool `json:"chooses_gpus,omitempty"`
 }
 
 // Equal reports whether two inventories are the same.
 func (i Inventory) Equal(other Inventory) bool {
 	return i.CPUs == other.CPUs && i.MemoryBytes == other.MemoryBytes && i.OS == other.OS && i.Kernel == other.Kernel &&
-		i.Phosd == other.Phosd && i.PhosdError == other.PhosdError && slices.Equal(i.GPUs, other.GPUs)
+		i.Phosd == other.Phosd && i.PhosdError == other.PhosdError && i.ChoosesGPUs == other.ChoosesGPUs && slices.Equal(i.GPUs, other.GPUs)
 }
 
 // GPU is a GPU of a node.

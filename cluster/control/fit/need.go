@@ -27,8 +27,10 @@ type Replica struct {
 	Models    [][]string
 	GPUMemory uint64
 	Ports     int
-	// Node is the one with its image; empty: any.
-	Node string
+	// Node is the one with its image; empty: any. HadGPUs are those that its image was made with:
+	// some nodes cannot give it others.
+	Node    string
+	HadGPUs []int
 }
 
 // NeedOf returns what some replicas of a launch want.

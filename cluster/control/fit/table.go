@@ -19,6 +19,8 @@ type Node struct {
 	// Millicpus and Memory are what is left.
 	Millicpus, Memory uint64
 	GPUs              []record.GPU
+	// ChoosesGPUs is as in record.Inventory.
+	ChoosesGPUs bool
 	// Launches are those with processes there; Exclusive is the one that wants the node for itself.
 	Launches  []string
 	Exclusive string
@@ -50,5 +52,6 @@ func (t *Node) suits(r *Replica, gpu cluster.GPU) bool {
 		return false
 	}
 	g := &t.GPUs[gpu.Index]
-	return g.Bad == "" && r.Takes(g.Name, g.MemoryBytes)
+	may := t.ChoosesGPUs || len(r.HadGPUs) == 0 || slices.Contains(r.HadGPUs, g.Index)
+	return may && g.Bad == "" && r.Takes(g.Name, g.MemoryBytes)
 }
