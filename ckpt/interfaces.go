@@ -18,6 +18,10 @@ import (
 // memory must be written during the pause then.
 var ErrUntracked = errors.New("the kernel does not track written pages")
 
+// ErrTracked is returned when another checkpoint tracks the writes of a process. Its memory must be
+// written during the pause then.
+var ErrTracked = errors.New("another checkpoint of it is in progress")
+
 // ParentImages is the directory, inside a dump's directory, with the images of a Precopy. CRIU
 // calls them parent images.
 const ParentImages = "parent"
@@ -101,7 +105,7 @@ type CPU interface {
 	// Precopy writes the memory of a running tree into the directory ParentImages, which it
 	// creates in the dump's private directory. The next Dump into that directory writes just what
 	// changed since; later ones do, too, if the result is Kept. The error is ErrUntracked if written
-	// pages cannot be tracked.
+	// pages cannot be tracked, ErrTracked if another one tracks them.
 	Precopy(ctx context.Context, tree *Tree, images *os.File, track Track) (Precopied, error)
 	// Freeze stops the processes of a tree. If this phosd dies, a watchdog thaws them.
 	Freeze(ctx context.Context, tree *Tree) (Frozen, error)

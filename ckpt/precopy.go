@@ -3,6 +3,7 @@ package ckpt
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
@@ -43,10 +44,16 @@ func (c *checkpoint) precopyTree(ctx context.Context, tree *Tree, work WorkDir) 
 	if done.Kept {
 		c.setTracked(tree)
 	}
-	if errors.Is(err, ErrUntracked) && c.order.Untracked != nil {
-		c.order.Untracked()
-	}
-	if err == nil || errors.Is(err, ErrUntracked) {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, ErrTracked):
+		c.notice(fmt.Sprintf("pid %d: %v; its memory is copied while it is paused", tree.Processes[0].PID, ErrTracked))
+		return nil
+	case errors.Is(err, ErrUntracked):
+		if c.order.Untracked != nil {
+			c.order.Untracked()
+		}
 		return nil
 	}
 	if ctx.Err() != nil {

@@ -63,7 +63,7 @@ func (c *CPU) precopySoftDirty(
 	}
 	release, ok := c.claimAll(found)
 	if !ok {
-		return nil, fmt.Errorf("another checkpoint of these processes is in progress: %w", ckpt.ErrUntracked)
+		return nil, ckpt.ErrTracked
 	}
 	if err := c.preDump(ctx, found, images); err != nil {
 		release()

@@ -66,13 +66,18 @@ func (c *CPU) trackAll(
 	ctx context.Context, found *inspect.Findings, track ckpt.Track,
 ) (processes []hostcopy.Process, end func(), err error) {
 	var ends []func()
+	taken := false // by another checkpoint
 	end = func() {
 		for _, each := range ends {
 			each()
 		}
 	}
 	for _, p := range found.Processes {
-		if p.Direct || !c.tracked.claim(p.Identity) {
+		if p.Direct {
+			continue
+		}
+		if !c.tracked.claim(p.Identity) {
+			taken = true
 			continue
 		}
 		userfaultfd, ended, err := track(ctx, p.Identity)
@@ -90,6 +95,9 @@ func (c *CPU) trackAll(
 			c.tracked.release(p.Identity)
 		})
 		processes = append(processes, hostcopy.Process{Identity: p.Identity, Inner: p.Inner, UID: p.UID, Userfaultfd: userfaultfd})
+	}
+	if taken && len(processes) == 0 {
+		return nil, end, ckpt.ErrTracked
 	}
 	return processes, end, nil
 }
