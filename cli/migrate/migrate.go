@@ -24,11 +24,12 @@ type migration struct {
 	list, below string
 	asJSON      bool
 
-	client *api.Client
-	bar    *terminal.Bar // nil with asJSON
-	dir    *os.File      // of the copy
-	files  files
-	result result
+	client  *api.Client
+	bar     *terminal.Bar // nil with asJSON
+	program proc.Identity
+	dir     *os.File // of the copy
+	files   files
+	result  result
 }
 
 // move moves the program. On failure it runs where it was, or stands in an image that the error
@@ -67,6 +68,9 @@ func (m *migration) move(ctx context.Context) (err error) {
 	}
 	rest, err := m.save(ctx, true)
 	if err != nil {
+		if keep = ended(m.program); keep {
+			err = m.kept(err)
+		}
 		return err
 	}
 	stopped := time.Now().Add(-time.Duration(rest.GetPauseMicroseconds()) * time.Microsecond)
@@ -81,21 +85,41 @@ const launchVariable = "PHOS_LAUNCH_ID"
 
 // checkProgram refuses what cannot be moved so, before anything is copied.
 func (m *migration) checkProgram(ctx context.Context) error {
-	program, err := proc.Of(int(m.pid))
-	if err != nil {
+	var err error
+	if m.program, err = proc.Of(int(m.pid)); err != nil {
 		return fmt.Errorf("%w: pid %d", api.ErrNoProgram, m.pid)
 	}
-	variables, err := program.Environment()
+	variables, err := m.program.Environment()
 	if id := variables[launchVariable]; err == nil && id != "" {
 		return fmt.Errorf("pid %d belongs to launch %s, whose node would take it for ended; "+
 			"suspend and resume the launch instead: phos suspend %s", m.pid, id, id)
 	}
-	status, err := m.client.Daemon.Status(ctx, &api.StatusRequest{})
-	if err != nil {
-		return api.FromStatus(err)
+	for begun := time.Now(); ; {
+		status, err := m.client.Daemon.Status(ctx, &api.StatusRequest{})
+		if err != nil {
+			return api.FromStatus(err)
+		}
+		err = m.checkRoom(status)
+		if !errors.Is(err, errNoRoom) || time.Since(begun) > roomTime {
+			return err
+		}
+		select {
+		case <-time.After(lookTime):
+		case <-ctx.Done():
+			return context.Cause(ctx)
+		}
 	}
-	return m.checkRoom(status)
 }
+
+// roomTime is how long GPUs may take to have room: a program that has just ended may hold some.
+// lookTime is the time between two looks.
+const (
+	roomTime = 2 * time.Second
+	lookTime = 20 * time.Millisecond
+)
+
+// errNoRoom is returned when the GPUs have no room for the program.
+var errNoRoom = errors.New("no room")
 
 // checkRoom refuses GPUs that have no room for the program, or that it is on already. Which of them
 // takes what is checked later, when its image says what it has on each.
@@ -118,8 +142,8 @@ func (m *migration) checkRoom(status *api.StatusReply) error {
 		}
 	}
 	if needed > free {
-		return fmt.Errorf("pid %d has %s on GPUs, and %s of %s are free: pos_cli --status lists what uses them",
-			m.pid, humanize.Bytes(needed), humanize.Bytes(free), gpuNames(m.result.GPUs))
+		return fmt.Errorf("%w: pid %d has %s on GPUs, and %s of %s are free: pos_cli --status lists what uses them",
+			errNoRoom, m.pid, humanize.Bytes(needed), humanize.Bytes(free), gpuNames(m.result.GPUs))
 	}
 	return nil
 }
@@ -138,6 +162,19 @@ func (m *migration) memory(status *api.StatusReply) map[uint32]uint64 {
 		}
 	}
 	return has
+}
+
+// ended reports whether a program runs no longer.
+func ended(program proc.Identity) bool {
+	_, zombie := program.Zombie()
+	return zombie || program.Gone()
+}
+
+// kept says where the program is that runs no longer. It does not wrap the error: of a phosd that
+// has ended, pos_cli would only say that programs keep running.
+func (m *migration) kept(err error) error {
+	return fmt.Errorf("%s; the program has ended, and is in %s: pos_cli --restore --dir %s",
+		err.Error(), m.dir.Name(), m.dir.Name())
 }
 
 // makeDirectory makes the directory of the copy.

@@ -30,6 +30,8 @@ func (m *migration) save(ctx context.Context, stop bool) (*api.CheckpointDone, e
 	for {
 		event, err := stream.Recv()
 		switch {
+		case err != nil && ended(m.program):
+			return nil, api.FromStatus(err)
 		case err != nil && ctx.Err() != nil:
 			return nil, fmt.Errorf("cancelled: pid %d runs on where it was", m.pid)
 		case err != nil:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
+	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
 // checkTarget returns an error if the copy cannot be restored onto the other GPUs.
@@ -40,17 +41,22 @@ func (m *migration) checkTarget(ctx context.Context) error {
 // keep is set if the copy is all that is left of it.
 func (m *migration) comeBack(ctx context.Context) (keep bool, err error) {
 	wanted := m.result.GPUs
-	err = m.restore(ctx, wanted)
-	if err == nil || !m.files.running.IsZero() {
-		return false, err // it runs; what may have failed is the loading of its memory
+	if err = m.restore(ctx, wanted); err == nil {
+		return false, nil
 	}
-	m.notice(fmt.Sprintf("not restored on %s, it goes back: %v", gpuNames(wanted), err))
-	if again := m.restore(ctx, nil); again != nil && m.files.running.IsZero() {
-		return true, fmt.Errorf("%w; and not where it was either: %w; the program is in %s: pos_cli --restore --dir %s",
-			err, again, m.dir.Name(), m.dir.Name())
+	if m.files.running.IsZero() {
+		m.notice(fmt.Sprintf("not restored on %s, it goes back: %v", gpuNames(wanted), err))
+		again := m.restore(ctx, nil)
+		if again == nil {
+			return false, fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
+		}
+		err = fmt.Errorf("%w; and not where it was either: %w", err, again)
 	}
-	return false, fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
+	return true, m.kept(err)
 }
+
+// runsAgain reports whether the program was restored, and still runs.
+func (m *migration) runsAgain() bool { return !m.files.running.IsZero() && !ended(m.program) }
 
 // restore restores the program, and returns when all its memory is loaded.
 func (m *migration) restore(ctx context.Context, gpus []uint32) error {
@@ -77,12 +83,15 @@ func (m *migration) restore(ctx context.Context, gpus []uint32) error {
 	for {
 		event, err := stream.Recv()
 		switch {
+		case err != nil && m.runsAgain():
+			return nil // phosd has ended; the next one loads what is left
 		case err != nil:
 			return api.FromStatus(err)
-		case event.GetLoaded() != nil:
+		case event.GetLoaded() != nil, event.GetEnded() != nil:
 			return nil
 		case event.GetRunning() != nil:
 			m.files.running, m.result.PID = time.Now(), event.GetRunning().GetPid()
+			m.program, _ = proc.Of(int(m.result.PID)) // an ended program has no identity
 		}
 		m.step(event.GetStep())
 		m.notice(event.GetNotice())

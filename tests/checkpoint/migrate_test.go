@@ -183,6 +183,22 @@ func TestMigrateGoesBack(t *testing.T) {
 	noCopies(t, "/dev/shm")
 }
 
+// TestMigrateWithoutDaemon: if phosd dies while it saves a program that is to be moved, the program
+// runs on where it was.
+func TestMigrateWithoutDaemon(t *testing.T) {
+	daemon, job, want := movable(t, "soft:2,deterministic", "20000", nil)
+	for _, step := range []string{"cut", "end"} {
+		daemon.Relaunch(ckpt.FailpointsVariable + "=" + step + "=kill")
+		refuses(t, job, "unfinished work is undone, and programs keep running", "--gpus", "1")
+		daemon.Relaunch()
+		hasMemoryOn(t, daemon, 0)
+		noCopies(t, "/dev/shm")
+	}
+	job.Migrate("1")
+	hasMemoryOn(t, daemon, 1)
+	job.FinishLike(t, "moved in the end", want, -1)
+}
+
 // TestMigrateIsKept: if the program can be restored nowhere, its copy is kept, and named.
 func TestMigrateIsKept(t *testing.T) {
 	daemon, job, want := movable(t, "soft:2,deterministic", "20000", nil)
@@ -190,7 +206,7 @@ func TestMigrateIsKept(t *testing.T) {
 	job.WaitLines(8)
 	dir := t.TempDir()
 	said, err := job.TryCli("--migrate", "--pid", fmt.Sprint(job.PID), "--gpus", "1", "--dir", dir)
-	found := regexp.MustCompile(`the program is in (\S+): pos_cli --restore --dir (\S+)`).FindStringSubmatch(said)
+	found := regexp.MustCompile(`the program has ended, and is in (\S+): pos_cli --restore --dir (\S+)`).FindStringSubmatch(said)
 	if err == nil || found == nil || found[1] != found[2] || filepath.Dir(found[1]) != dir {
 		t.Fatalf("%v: %s", err, said)
 	}
