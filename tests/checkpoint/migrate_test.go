@@ -19,6 +19,7 @@ import (
 // It also returns what the program leaves if nothing disturbs it.
 func movable(t *testing.T, gpus, elements string, prepare func(*exec.Cmd)) (*harness.Daemon, *harness.Job, harness.Result) {
 	t.Helper()
+	needSameAddresses(t)
 	daemon := start(t, "--gpus="+gpus)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
 	want, _ := runUndisturbed(daemon.Job(t, program, "40", elements, "0"))

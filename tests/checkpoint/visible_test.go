@@ -123,10 +123,20 @@ func TestChosenGPUs(t *testing.T) {
 	job.FinishLike(t, "on other GPUs", want, status)
 }
 
+// needSameAddresses skips a test of a program with variables in a module, whose addresses it may
+// remember, over a nested phosd: its driver has other addresses for each GPU.
+func needSameAddresses(t *testing.T) {
+	t.Helper()
+	if harness.Nested() {
+		t.Skip("the driver puts variables of modules elsewhere on another GPU")
+	}
+}
+
 // TestLaterPrograms: the numbers that a tree knows its GPUs by mean the GPUs that it was restored
 // onto, also for programs that it starts later, after further restores, and after a restart of
 // phosd.
 func TestLaterPrograms(t *testing.T) {
+	needSameAddresses(t)
 	for name, visible := range map[string]string{"all": "", "chosen": "CUDA_VISIBLE_DEVICES=0"} {
 		t.Run(name, func(t *testing.T) {
 			daemon := start(t, "--gpus=soft:3,deterministic")
