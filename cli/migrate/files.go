@@ -1,9 +1,9 @@
 package migrate
 
 import (
+	"errors"
 	"fmt"
 	"os"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -15,8 +15,6 @@ import (
 // They are taken from it before it ends.
 type files struct {
 	byDescriptor map[string]*os.File // by "pid 12 fd 1"
-	// running is when the program ran again; zero: it does not yet.
-	running time.Time
 }
 
 // open takes the ends that the image of a running program describes.
@@ -37,10 +35,7 @@ func (f *files) openEnd(end *image.Endpoint) (err error) {
 		if count, _ := fmt.Sscanf(descriptor, "pid %d fd %d", &pid, &number); count != 2 {
 			continue
 		}
-		file, failed := proc.Borrow(pid, number) // the very file, if the caller may trace the process
-		if failed != nil {
-			file, failed = reopen(pid, number, end.Kind)
-		}
+		file, failed := take(pid, number, end)
 		if failed == nil {
 			f.byDescriptor[descriptor] = file
 			return nil
@@ -49,6 +44,41 @@ func (f *files) openEnd(end *image.Endpoint) (err error) {
 	}
 	return fmt.Errorf("the program has a %s (%s, %s) that cannot be kept: %w; save and restore it instead",
 		end.Kind, end.Key, end.Descriptors, err)
+}
+
+// errOther is returned for a file that is not the one of the image: the process has closed it
+// since, or it has ended, and its pid is another one's.
+var errOther = errors.New("the process has another file there now")
+
+// take returns the very file of an end if the caller may trace the process, or else opens it again.
+func take(pid, number int, end *image.Endpoint) (*os.File, error) {
+	file, err := proc.Borrow(pid, number)
+	if err != nil {
+		file, err = reopen(pid, number, end.Kind)
+	}
+	if err != nil {
+		return nil, err
+	}
+	key, err := keyOf(file)
+	if err == nil && key != end.Key {
+		err = errOther
+	}
+	if err != nil {
+		return nil, errors.Join(err, file.Close())
+	}
+	return file, nil
+}
+
+// keyOf returns what an image would call an open terminal, pipe or socket.
+func keyOf(file *os.File) (string, error) {
+	var info unix.Stat_t
+	if err := unix.Fstat(int(file.Fd()), &info); err != nil {
+		return "", err
+	}
+	if info.Mode&unix.S_IFMT == unix.S_IFCHR {
+		return fmt.Sprintf("tty[%x:%x]", info.Rdev, info.Dev), nil
+	}
+	return proc.PathOf(int(file.Fd()))
 }
 
 // reopen opens a terminal or a pipe that a process has open.

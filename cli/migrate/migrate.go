@@ -29,6 +29,7 @@ type migration struct {
 	program proc.Identity
 	dir     *os.File // of the copy
 	files   files
+	running time.Time // when the program ran again; zero: it does not yet
 	result  result
 }
 
@@ -75,7 +76,7 @@ func (m *migration) move(ctx context.Context) (err error) {
 	}
 	stopped := time.Now().Add(-time.Duration(rest.GetPauseMicroseconds()) * time.Microsecond)
 	keep, err = m.comeBack(context.WithoutCancel(ctx))
-	m.result.StoodStillMicroseconds = uint64(m.files.running.Sub(stopped).Microseconds())
+	m.result.StoodStillMicroseconds = uint64(m.running.Sub(stopped).Microseconds())
 	m.result.CopiedBytes, m.result.RestBytes = copied.GetWrittenBytes(), rest.GetWrittenBytes()
 	return err
 }

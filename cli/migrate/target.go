@@ -44,7 +44,7 @@ func (m *migration) comeBack(ctx context.Context) (keep bool, err error) {
 	if err = m.restore(ctx, wanted); err == nil {
 		return false, nil
 	}
-	if m.files.running.IsZero() {
+	if m.running.IsZero() {
 		m.notice(fmt.Sprintf("not restored on %s, it goes back: %v", gpuNames(wanted), err))
 		again := m.restore(ctx, nil)
 		if again == nil {
@@ -56,7 +56,7 @@ func (m *migration) comeBack(ctx context.Context) (keep bool, err error) {
 }
 
 // runsAgain reports whether the program was restored, and still runs.
-func (m *migration) runsAgain() bool { return !m.files.running.IsZero() && !ended(m.program) }
+func (m *migration) runsAgain() bool { return !m.running.IsZero() && !ended(m.program) }
 
 // restore restores the program, and returns when all its memory is loaded.
 func (m *migration) restore(ctx context.Context, gpus []uint32) error {
@@ -90,7 +90,7 @@ func (m *migration) restore(ctx context.Context, gpus []uint32) error {
 		case event.GetLoaded() != nil, event.GetEnded() != nil:
 			return nil
 		case event.GetRunning() != nil:
-			m.files.running, m.result.PID = time.Now(), event.GetRunning().GetPid()
+			m.running, m.result.PID = time.Now(), event.GetRunning().GetPid()
 			m.program, _ = proc.Of(int(m.result.PID)) // an ended program has no identity
 		}
 		m.step(event.GetStep())

@@ -9,7 +9,10 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"strings"
 	"testing"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/ckpt"
 	"github.com/phos-gpu/phos/tests/harness"
@@ -76,16 +79,25 @@ func TestMigrate(t *testing.T) {
 	noCopies(t, "/dev/shm")
 }
 
-// TestMigrateKeepsEnds: a program that was moved goes on writing into its pipe and to its terminal.
+// TestMigrateKeepsEnds: a program that was moved goes on writing into its pipe, and keeps its
+// terminal and its socket.
 func TestMigrateKeepsEnds(t *testing.T) {
 	reads, writes, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
-	end, screen := terminal(t)
-	_, job, want := movable(t, "soft:2", "20000", func(c *exec.Cmd) { c.Stdout, c.Stderr, c.Stdin = writes, end, end })
+	end, _ := terminal(t)
+	sockets, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	near, far := os.NewFile(uintptr(sockets[0]), "near"), os.NewFile(uintptr(sockets[1]), "far")
+	defer near.Close()
+	_, job, want := movable(t, "soft:2", "20000", func(c *exec.Cmd) { c.Stdout, c.Stderr, c.Stdin = writes, end, far })
 	writes.Close()
 	end.Close()
+	far.Close()
+	inode := socketOf(t, job.PID, 0)
 	var piped text
 	read := make(chan struct{})
 	go func() {
@@ -94,6 +106,9 @@ func TestMigrateKeepsEnds(t *testing.T) {
 	}()
 	job.Migrate("1")
 	job.Migrate("0")
+	if now := socketOf(t, job.PID, 0); now != inode {
+		t.Errorf("its standard input is %s, and was %s", now, inode)
+	}
 	if got := job.Finish(); got != -1 {
 		t.Errorf("status %d", got)
 	}
@@ -104,7 +119,16 @@ func TestMigrateKeepsEnds(t *testing.T) {
 	if piped.String() != want["out"] {
 		t.Errorf("through the pipe came %q, want %q", piped.String(), want["out"])
 	}
-	_ = screen
+}
+
+// socketOf returns the kernel's name of a socket that a process has open.
+func socketOf(t *testing.T, pid, number int) string {
+	t.Helper()
+	name, err := os.Readlink(fmt.Sprintf("/proc/%d/fd/%d", pid, number))
+	if err != nil || !strings.HasPrefix(name, "socket:") {
+		t.Fatalf("descriptor %d of pid %d is %q: %v", number, pid, name, err)
+	}
+	return name
 }
 
 // without returns a result in which a file is empty.

@@ -3,10 +3,7 @@ package view
 import (
 	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strconv"
-	"strings"
 
 	"github.com/phos-gpu/phos/internal/words"
 )
@@ -52,7 +49,12 @@ func Assign(seen []Seen, had, wanted []int, count int) (map[int]int, error) {
 		}
 		moved[ordinal] = wanted[i]
 	}
-	assignRest(moved, seen, count)
+	settle(moved, ordinals(seen), count)
+	for _, s := range seen {
+		if moved[s.Ordinal] < 0 {
+			return nil, fmt.Errorf("%w: the program also saw GPU %d, and none is left for it", ErrAssignment, s.Ordinal)
+		}
+	}
 	return moved, nil
 }
 
@@ -66,12 +68,10 @@ func choose(seen []Seen, wanted int) (chosen []int, err error) {
 	if len(named) == 0 {
 		named = seen[:min(wanted, len(seen))]
 	}
-	if wanted < len(named) {
+	chosen = ordinals(named)
+	if wanted < len(chosen) {
 		return nil, fmt.Errorf("%w: the program used %s (%s); name as many", ErrAssignment,
-			words.CountOf(len(named), "GPU"), ordinals(named))
-	}
-	for _, s := range named {
-		chosen = append(chosen, s.Ordinal)
+			words.CountOf(len(chosen), "GPU"), words.Numbers(chosen))
 	}
 	return chosen, nil
 }
@@ -90,38 +90,35 @@ func checkWanted(wanted []int, count int) error {
 	return nil
 }
 
-// assignRest gives those GPUs a place that have none.
-func assignRest(moved map[int]int, seen []Seen, count int) {
-	rest := map[int]int{}
-	for _, s := range seen {
-		if _, placed := moved[s.Ordinal]; !placed {
-			rest[s.Ordinal] = -1
-		}
-	}
+// settle finds places for GPUs that were not moved: they stay where they are if that is free, or
+// get the first that is left of count; negative: none is left.
+func settle(moved map[int]int, rest []int, count int) {
 	taken := make([]bool, count)
 	for _, ordinal := range moved {
 		taken[ordinal] = true
 	}
-	for _, stays := range []bool{true, false} {
-		for _, before := range slices.Sorted(maps.Keys(rest)) {
-			at := before
-			if !stays {
-				at = slices.Index(taken, false)
-			}
-			if at < 0 || at >= count || taken[at] {
-				continue
-			}
-			moved[before], taken[at] = at, true
-			delete(rest, before)
+	var homeless []int
+	for _, before := range rest {
+		switch _, placed := moved[before]; {
+		case placed:
+		case before < count && !taken[before]:
+			moved[before], taken[before] = before, true
+		default:
+			homeless = append(homeless, before)
+		}
+	}
+	for _, before := range homeless {
+		moved[before] = slices.Index(taken, false)
+		if moved[before] >= 0 {
+			taken[moved[before]] = true
 		}
 	}
 }
 
-// ordinals lists GPUs for a message.
-func ordinals(all []Seen) string {
-	texts := make([]string, len(all))
-	for i, s := range all {
-		texts[i] = strconv.Itoa(s.Ordinal)
+// ordinals returns those of GPUs, in their order.
+func ordinals(of []Seen) (all []int) {
+	for _, s := range of {
+		all = append(all, s.Ordinal)
 	}
-	return strings.Join(texts, ", ")
+	return all
 }

@@ -43,6 +43,7 @@ func TestAssign(t *testing.T) {
 		count  int
 	}{
 		"not there":        {[]Seen{{0, used}}, nil, []int{4}, 4},
+		"none is left":     {[]Seen{{2, used}}, []int{0, 1}, []int{0, 1}, 2},
 		"had twice":        {nil, []int{1, 1}, []int{2, 3}, 4},
 		"had more":         {nil, []int{0, 1}, []int{2}, 4},
 		"negative":         {[]Seen{{0, used}}, nil, []int{-1}, 4},

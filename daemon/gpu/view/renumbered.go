@@ -1,6 +1,7 @@
 package view
 
 import (
+	"maps"
 	"slices"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
@@ -41,16 +42,21 @@ func (r Renumbered) Of(known int) int {
 // GPUs of this one, which has count. Other GPUs stay where they are if that is free, or get the
 // first that is left.
 func (r Renumbered) After(moved map[int]int, count int) Renumbered {
-	places := complete(moved, max(count, r.limit(), Renumbered(moved).limit()), count)
+	places, all := maps.Clone(moved), make([]int, max(count, r.limit(), Renumbered(moved).limit()))
+	if places == nil {
+		places = map[int]int{}
+	}
+	for i := range all {
+		all[i] = i
+	}
+	settle(places, all, count)
 	after := Renumbered{}
-	for known := range places {
-		ordinal, listed := r[known]
-		if !listed {
-			ordinal = known
-		}
+	for _, known := range all {
+		ordinal := r.Of(known)
 		if ordinal >= 0 {
 			ordinal = places[ordinal]
 		}
+		_, listed := r[known]
 		if ordinal != known && (listed || ordinal >= 0 || known < count) {
 			after[known] = ordinal
 		}
@@ -88,33 +94,4 @@ func (r Renumbered) Visible(value string, set bool, devices []gpu.DeviceInfo) []
 		visible[i] = ordinal
 	}
 	return visible
-}
-
-// complete returns where limit GPUs of a machine go on one with count: those that were moved, and
-// all others, which stay where they are if that is free, or get the first that is left; negative:
-// none is left.
-func complete(moved map[int]int, limit, count int) []int {
-	places, taken := make([]int, limit), make([]bool, count)
-	for _, ordinal := range moved {
-		taken[ordinal] = true
-	}
-	var homeless []int
-	for before := range places {
-		ordinal, listed := moved[before]
-		switch {
-		case listed:
-			places[before] = ordinal
-		case before < count && !taken[before]:
-			places[before], taken[before] = before, true
-		default:
-			homeless = append(homeless, before)
-		}
-	}
-	for _, before := range homeless {
-		places[before] = slices.Index(taken, false)
-		if places[before] >= 0 {
-			taken[places[before]] = true
-		}
-	}
-	return places
 }

@@ -163,7 +163,11 @@ func (c *Checkpoints) inspectForBoot(
 	if image.Manifest.Owner.UID != program.UID {
 		return 0, false, errOtherOwner
 	}
-	obstacles := c.obstacles(ctx, image, caller, preflight.Restore{})
+	gpus, err := c.assign(image, preflight.Choice{})
+	if err != nil {
+		return 0, false, err
+	}
+	obstacles := c.obstacles(ctx, image, caller, preflight.Restore{GPUs: gpus})
 	return image.Manifest.Generation, len(ckpt.Serious(obstacles)) > 0, nil
 }
 

@@ -4,6 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
+	"path/filepath"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -77,14 +80,12 @@ func (all *Trees) Found(restored ckpt.Restored, control string, numbers view.Ren
 }
 
 // Forget drops a tree that was found and does not run.
-func (all *Trees) Forget(control string) { all.remove(&Tree{control: control}) }
+func (all *Trees) Forget(control string) { all.remove(filepath.Base(control)) }
 
 // Renumbered returns the GPUs whose numbers a process knows otherwise, because of the tree that it
 // belongs to.
 func (all *Trees) Renumbered(process proc.Identity) view.Renumbered {
-	all.mu.Lock()
-	defer all.mu.Unlock()
-	for _, t := range all.byName {
+	for _, t := range all.list() { // without the lock: Includes reads files of the kernel
 		if len(t.numbers) > 0 && t.restored.Includes(process) {
 			return t.numbers
 		}
@@ -111,7 +112,7 @@ func (all *Trees) Watch(restored ckpt.Restored, control string, numbers view.Ren
 		t.status, t.failed = all.awaitRoot(restored)
 		close(t.ended)
 		all.awaitRestorer(t)
-		time.AfterFunc(keepEnded, func() { all.remove(t) })
+		time.AfterFunc(keepEnded, func() { all.remove(t.Name()) })
 	})
 	return t
 }
@@ -151,10 +152,17 @@ func (all *Trees) add(t *Tree) {
 	all.byName[t.Name()] = t
 }
 
-func (all *Trees) remove(t *Tree) {
+func (all *Trees) remove(name string) {
 	all.mu.Lock()
 	defer all.mu.Unlock()
-	delete(all.byName, t.Name())
+	delete(all.byName, name)
+}
+
+// list returns the trees of now, in any order.
+func (all *Trees) list() []*Tree {
+	all.mu.Lock()
+	defer all.mu.Unlock()
+	return slices.Collect(maps.Values(all.byName))
 }
 
 // awaitRestorer polls until the restorer has exited: Adopt then removes its socket. Other processes
