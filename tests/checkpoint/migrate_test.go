@@ -189,6 +189,7 @@ func TestMigrateGoesBack(t *testing.T) {
 		said <- fmt.Sprint(text, err)
 	}()
 	job.WaitGone()
+	daemon.LogContains("msg=step name=unpack") // the restore has been allowed, and stands at its gate
 	holder := daemon.Job(t, harness.CompileC(t, true, harness.Workload("checkpoint", "count.c")), "6", "5000000", "10000")
 	holder.Hold = true
 	holder.Prepare = func(c *exec.Cmd) { c.Env = append(c.Env, "CUDA_VISIBLE_DEVICES=1") }
