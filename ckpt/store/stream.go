@@ -13,13 +13,18 @@ import (
 // WriteStream writes one generation, with all contents that it needs, as a stream for a pipe. 0
 // means the newest.
 func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
-	if err := writeStream(ctx, d, generation, w); err != nil {
+	return WriteMissing(ctx, d, generation, nil, w)
+}
+
+// WriteMissing is WriteStream without the contents that the receiver has. ReadMissing reads it.
+func WriteMissing(ctx context.Context, d *Dir, generation uint64, has map[image.Hash]struct{}, w io.Writer) error {
+	if err := writeMissing(ctx, d, generation, has, w); err != nil {
 		return fmt.Errorf("write image %s to a stream: %w", d.Path(), err)
 	}
 	return nil
 }
 
-func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
+func writeMissing(ctx context.Context, d *Dir, generation uint64, has map[image.Hash]struct{}, w io.Writer) error {
 	sealed, err := d.Manifest(generation)
 	if err != nil {
 		return err
@@ -37,7 +42,7 @@ func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 	if _, err := w.Write(slices.Concat(image.StreamHeader(), frame.Encode(), sealed)); err != nil {
 		return err
 	}
-	s := &sending{ctx: ctx, reader: reader, to: w, sent: map[image.Hash]bool{}}
+	s := &sending{ctx: ctx, reader: reader, to: w, has: has, sent: map[image.Hash]bool{}}
 	if err := walk(ctx, reader, m, s.send); err != nil {
 		return err
 	}
@@ -45,16 +50,17 @@ func writeStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 	return err
 }
 
-// sending writes the contents of a generation, each once.
+// sending writes the contents of a generation that the receiver does not have, each once.
 type sending struct {
 	ctx    context.Context
 	reader *contents.Reader
 	to     io.Writer
+	has    map[image.Hash]struct{}
 	sent   map[image.Hash]bool
 }
 
 func (s *sending) send(_ string, chunk image.Chunk) error {
-	if s.sent[chunk.Hash] {
+	if _, has := s.has[chunk.Hash]; has || s.sent[chunk.Hash] {
 		return nil
 	}
 	s.sent[chunk.Hash] = true
@@ -67,12 +73,20 @@ func (s *sending) send(_ string, chunk image.Chunk) error {
 // ReadStream commits a generation that WriteStream wrote, with its number, and returns the number.
 // It does not read beyond the end of the stream. On failure the image is as before.
 func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, err error) {
+	return ReadMissing(ctx, r, d, nil)
+}
+
+// ReadMissing is ReadStream for WriteMissing. What is not in the stream is copied from other images.
+func ReadMissing(ctx context.Context, r io.Reader, d *Dir, others []*Dir) (generation uint64, err error) {
 	transaction, err := d.Begin(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = transaction.Abort() }() // after a commit it does nothing
 	sealed, err := receive(ctx, r, d, transaction)
+	if err == nil && len(others) > 0 {
+		err = transaction.fill(ctx, sealed, others)
+	}
 	if err != nil {
 		return 0, fmt.Errorf("read image from a stream into %s: %w", d.Path(), err)
 	}

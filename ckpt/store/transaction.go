@@ -211,21 +211,37 @@ func (t *Transaction) dropEmpty() error {
 	return nil
 }
 
-// checkComplete checks that all contents of the manifest exist.
-func (t *Transaction) checkComplete(ctx context.Context, m *image.Manifest) error {
-	old, err := t.dir.Packs()
-	if err != nil {
-		return err
+// reader returns a reader of the packs that the image has, of those of the transaction, and of other
+// images.
+func (t *Transaction) reader(others ...*Dir) (_ *contents.Reader, done func(), err error) {
+	var old []*os.File
+	for _, d := range append([]*Dir{t.dir}, others...) {
+		packs, err := d.Packs()
+		if err != nil {
+			closeAll(old)
+			return nil, nil, err
+		}
+		old = append(old, packs...)
 	}
-	defer closeAll(old)
 	files := old
 	for _, pack := range t.packs {
 		files = append(files[:len(files):len(files)], pack.file)
 	}
 	reader, err := contents.NewReader(files)
 	if err != nil {
+		closeAll(old)
+		return nil, nil, err
+	}
+	return reader, func() { closeAll(old) }, nil
+}
+
+// checkComplete checks that all contents of the manifest exist.
+func (t *Transaction) checkComplete(ctx context.Context, m *image.Manifest) error {
+	reader, done, err := t.reader()
+	if err != nil {
 		return err
 	}
+	defer done()
 	if damaged := reader.Damaged(); len(damaged) > 0 {
 		for _, pack := range t.packs {
 			if _, err := contents.LoadIndex(pack.file); err != nil {

@@ -47,7 +47,7 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 			Controllers: m.Controllers, Dial: agent.Dialer(holder), SaveControllers: o.saveControllers,
 			Certificate: renewal.New(holder, o.keep, time.Now), Log: log,
 		},
-		Phosd: o.phosd, Environment: variables, Socket: o.socket, AllowRoot: o.allowRoot, Version: daemonapi.Version,
+		Phosd: o.phosd, Environment: variables, Images: o.images, Peers: holder, Socket: o.socket, AllowRoot: o.allowRoot, Version: daemonapi.Version,
 	})
 	if err != nil {
 		return err

@@ -10,6 +10,7 @@ import (
 
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/agent/images"
 	"github.com/phos-gpu/phos/cluster/agent/localapi"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
@@ -33,7 +34,7 @@ Flags:
 // options are the flags.
 type options struct {
 	stateDir, node, address, phosd string
-	metrics, socket                string
+	metrics, socket, images        string
 	allowRoot                      bool
 	readyFD                        int
 	logLevel                       slog.Level
@@ -52,6 +53,8 @@ func parse(arguments []string) (o options, rest []string, err error) {
 	flags.StringVar(&o.phosd, "phosd", "", "`PATH` of phosd's socket")
 	flags.StringVar(&o.metrics, "metrics", "127.0.0.1:9412",
 		"loopback `ADDRESS` or unix:/PATH that serves numbers to Prometheus; empty: none")
+	flags.StringVar(&o.images, "images", ":9413",
+		"`ADDRESS` where agents of other nodes fetch images of launches, by TLS; empty: none")
 	flags.StringVar(&o.socket, "socket", localapi.Socket,
 		"`PATH` where programs of launches ask for the members of their launch; empty: nowhere")
 	flags.BoolVar(&o.allowRoot, "allow-root", false, "let launches run as root, if the cluster allows it too")
@@ -79,6 +82,10 @@ func run(arguments []string) int {
 			return trunk.Main()
 		case agent.UnpackRole:
 			return agent.UnpackMain()
+		case images.SendRole:
+			return images.SendMain(arguments[1:])
+		case images.ReceiveRole:
+			return images.ReceiveMain(arguments[1:])
 		case saver.SaveRole:
 			return saver.SaveMain()
 		case saver.RestoreRole:

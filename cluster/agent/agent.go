@@ -9,10 +9,12 @@ import (
 	"sync"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/images"
 	"github.com/phos-gpu/phos/cluster/agent/localapi"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/codestore"
+	"github.com/phos-gpu/phos/cluster/identity/channel"
 	"github.com/phos-gpu/phos/cluster/metrics"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
@@ -28,6 +30,10 @@ type Config struct {
 	// driver.
 	Phosd       string
 	Environment []string
+	// Images is the address where other nodes fetch images of launches; empty: nowhere. Peers is what
+	// this node shows to them.
+	Images string
+	Peers  channel.Source
 	// Socket is where the processes of launches ask the agent about their launch; empty: nowhere.
 	Socket string
 	// AllowRoot lets launches run as root.
@@ -53,6 +59,7 @@ type Agent struct {
 	sent sync.Map
 
 	mu       sync.Mutex
+	images   int              // the port where images are served; 0: none are
 	deadline time.Duration    // what supervisors of new attempts start with
 	gpus     []*api.GPU       // as phosd has said last
 	renewed  time.Time        // when the lease was renewed last
@@ -100,7 +107,27 @@ func (a *Agent) Run(ctx context.Context) error {
 		go func() { defer close(served); server.Serve(ctx) }()
 		defer func() { <-served }() // it removes the socket
 	}
+	defer a.serveImages(ctx)()
 	return NewLink(a.config.Contact, a).Run(ctx)
+}
+
+// serveImages lets other nodes fetch images until the context ends. The function that it returns
+// waits for that. Without a listener this node keeps its images, and fetches none.
+func (a *Agent) serveImages(ctx context.Context) (wait func()) {
+	if a.config.Images == "" {
+		return func() {}
+	}
+	server, err := images.Listen(a.config.Images, a.config.Peers, a, a.config.Log)
+	if err != nil {
+		a.config.Log.Warn("launches cannot go on on other nodes, except by a shared directory", "error", err)
+		return func() {}
+	}
+	a.mu.Lock()
+	a.images = server.Port()
+	a.mu.Unlock()
+	served := make(chan struct{})
+	go func() { defer close(served); server.Serve(ctx) }()
+	return func() { <-served }
 }
 
 // Hello implements Host.
@@ -182,13 +209,21 @@ func (a *Agent) replaceLeader(was, client api.AgentsClient) {
 // errNoLeader is what programs are told while no controller leads the node.
 var errNoLeader = errors.New("no controller leads this node now: ask again")
 
+// leading returns the client for questions to the leader.
+func (a *Agent) leading() (api.AgentsClient, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if a.leader == nil {
+		return nil, errNoLeader
+	}
+	return a.leader, nil
+}
+
 // Members implements localapi.Launches.
 func (a *Agent) Members(ctx context.Context, id string) (*api.MembersReply, error) {
-	a.mu.Lock()
-	leader := a.leader
-	a.mu.Unlock()
-	if leader == nil {
-		return nil, errNoLeader
+	leader, err := a.leading()
+	if err != nil {
+		return nil, err
 	}
 	reply, err := leader.Members(ctx, &api.MembersRequest{Launch: id})
 	return reply, api.FromStatus(err)

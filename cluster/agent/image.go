@@ -9,6 +9,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/agent/images"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
@@ -16,6 +17,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/launch"
 	daemonapi "github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/internal/linux/proc"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // errOtherPlace means that this node's agent keeps its state elsewhere than that of an image.
@@ -37,17 +39,22 @@ func (a *Agent) workOf(order *api.Order) (string, error) {
 	if image == nil {
 		return work, nil
 	}
-	origin, err := supervisor.ParseKey(filepath.Base(image.GetWork()))
-	if err == nil && origin.Launch != order.GetAttempt().GetLaunch() {
+	return a.workOfImage(order.GetAttempt().GetLaunch(), image.GetWork())
+}
+
+// workOfImage checks the directory of the working directories of an image of a launch.
+func (a *Agent) workOfImage(id, work string) (string, error) {
+	origin, err := supervisor.ParseKey(filepath.Base(work))
+	if err == nil && origin.Launch != id {
 		err = errors.New("it is of another launch")
 	}
-	if err == nil && a.workDir(origin) != image.GetWork() {
+	if err == nil && a.workDir(origin) != work {
 		err = errOtherPlace
 	}
 	if err != nil {
-		return "", fmt.Errorf("working directory %.200s of the image: %w", image.GetWork(), err)
+		return "", fmt.Errorf("working directory %.200s of the image: %w", work, err)
 	}
-	return image.GetWork(), nil
+	return work, nil
 }
 
 // goOn replaces the root of an attempt's processes by one that restores them from their image.
@@ -65,8 +72,12 @@ func (a *Agent) goOn(ctx context.Context, spec *supervisor.Spec, o owner, work s
 	if err := os.Chown(tell, int(o.uid), int(o.gid)); err != nil {
 		return err
 	}
+	dir := image.GetDir()
+	if order.GetImageFrom() != nil {
+		dir = a.path("images", savedKey(order).String())
+	}
 	return replaceByRestore(spec, saver.RestoreOrder{
-		Socket: a.phosd(), Dir: image.GetDir(), Generation: image.GetGeneration(), GPUs: order.GetGpus(),
+		Socket: a.phosd(), Dir: dir, Generation: image.GetGeneration(), GPUs: order.GetGpus(),
 		Had: image.GetGpus(), Tell: tell,
 	})
 }
@@ -145,6 +156,92 @@ func (t *attempt) explainRestore(status *supervisor.Status) {
 			status.Processes[i].Exit = &launch.Exit{Process: i, Error: told.Error}
 		}
 	}
+}
+
+// savedKey names the attempt of which an order's image is.
+func savedKey(order *api.Order) supervisor.Key {
+	image := order.GetImage()
+	return supervisor.Key{
+		Launch: order.GetAttempt().GetLaunch(), Replica: int(image.GetReplica()), Attempt: int(image.GetAttempt()),
+	}
+}
+
+// workDirs returns the working directories of an attempt.
+func workDirs(work string, count int) (dirs []string) {
+	for i := range count {
+		dirs = append(dirs, filepath.Join(work, strconv.Itoa(i)))
+	}
+	return dirs
+}
+
+// Lend implements images.Lender: the leader decides.
+func (a *Agent) Lend(ctx context.Context, asked *api.MayFetchRequest) (images.Loan, error) {
+	leader, err := a.leading()
+	if err != nil {
+		return images.Loan{}, err
+	}
+	reply, err := leader.MayFetch(ctx, asked)
+	if err != nil {
+		return images.Loan{}, api.FromStatus(err)
+	}
+	of := keyOf(asked.GetAttempt())
+	if err := of.Check(); err != nil {
+		return images.Loan{}, fmt.Errorf("%w: %w", api.ErrNotPermitted, err)
+	}
+	o, err := a.lookUp(reply.GetOwner())
+	if err != nil {
+		return images.Loan{}, fmt.Errorf("%w: %w", api.ErrNotPermitted, err)
+	}
+	work, err := a.workOfImage(of.Launch, reply.GetWork())
+	if err != nil {
+		return images.Loan{}, fmt.Errorf("%w: %w", api.ErrNotPermitted, err)
+	}
+	return images.Loan{As: o.rights(), Order: images.SendOrder{
+		Dir: a.path("images", of.String()), Generation: asked.GetGeneration(), Work: workDirs(work, int(reply.GetProcesses())),
+	}}, nil
+}
+
+// bring fetches an image and its working directories from the node that has them.
+func (a *Agent) bring(ctx context.Context, order *api.Order, o owner, work string, progress func(string)) error {
+	from, of := order.GetImageFrom(), savedKey(order)
+	if from.GetAddress() == "" {
+		return fmt.Errorf("its image is on node %s, from which it cannot be fetched", from.GetNode())
+	}
+	dir, err := a.imageDir(of, o, nil)
+	if err != nil {
+		return err
+	}
+	dirs := workDirs(work, len(order.GetProcesses()))
+	prepare := func() error {
+		for _, each := range dirs {
+			if err := makeEmpty(each, o); err != nil {
+				return fmt.Errorf("working directory: %w", err)
+			}
+		}
+		return nil
+	}
+	told := func(bytes uint64) {
+		progress(fmt.Sprintf("fetching its image from node %s, %s so far", from.GetNode(), words.Bytes(bytes)))
+	}
+	told(0)
+	return images.Fetcher{Source: a.config.Peers}.Fetch(ctx, images.Want{
+		From: from, Of: of, As: o.rights(), Order: images.ReceiveOrder{
+			Dir: dir, Generation: order.GetImage().GetGeneration(), Others: a.otherImages(of), Work: dirs,
+		},
+	}, prepare, told)
+}
+
+// otherImages returns the directories of other images of a launch on this node. The newest attempts
+// are likely to have the same contents.
+func (a *Agent) otherImages(of supervisor.Key) (dirs []string) {
+	entries, _ := os.ReadDir(a.path("images")) // without it all contents are fetched
+	for _, entry := range entries {
+		key, err := supervisor.ParseKey(entry.Name())
+		if err == nil && key.Launch == of.Launch && key != of {
+			dirs = append(dirs, a.path("images", entry.Name()))
+		}
+	}
+	return dirs
 }
 
 // imageDir returns the image directory of an attempt. Each attempt has its own, so that one that

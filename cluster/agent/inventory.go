@@ -49,7 +49,7 @@ func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
 	i.Gpus = gpusOf(status, a.runs)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	a.gpus = i.Gpus
+	a.gpus, i.ImagesPort = i.Gpus, uint32(a.images)
 	return i
 }
 

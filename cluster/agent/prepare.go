@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/agent/localapi"
+	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -30,6 +31,9 @@ type owner struct {
 	uid, gid   uint32
 	groups     []uint32
 }
+
+// rights returns the account's rights.
+func (o owner) rights() saver.Owner { return saver.Owner{UID: o.uid, GID: o.gid, Groups: o.groups} }
 
 // lookUp returns an account.
 func (a *Agent) lookUp(name string) (owner, error) {
@@ -76,7 +80,12 @@ func (a *Agent) prepare(
 	if err != nil {
 		return spec, err
 	}
-	source, err := a.fetch(ctx, client, order, progress)
+	var source string
+	if order.GetImageFrom() != nil {
+		err = a.bring(ctx, order, owner, work, progress)
+	} else {
+		source, err = a.fetch(ctx, client, order, progress)
+	}
 	if err != nil {
 		return spec, err
 	}
@@ -142,8 +151,8 @@ func (a *Agent) fillUnlessKept(ctx context.Context, dir string, o owner, packed 
 	return a.fill(ctx, dir, o, packed, order)
 }
 
-// fill makes a working directory, with the code in it.
-func (a *Agent) fill(ctx context.Context, dir string, o owner, packed string, order *api.Order) error {
+// makeEmpty makes an empty directory of an owner, below one that others may pass through.
+func makeEmpty(dir string, o owner) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o711); err != nil {
 		return err
 	}
@@ -153,7 +162,12 @@ func (a *Agent) fill(ctx context.Context, dir string, o owner, packed string, or
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		return err
 	}
-	if err := os.Chown(dir, int(o.uid), int(o.gid)); err != nil {
+	return os.Chown(dir, int(o.uid), int(o.gid))
+}
+
+// fill makes a working directory, with the code in it.
+func (a *Agent) fill(ctx context.Context, dir string, o owner, packed string, order *api.Order) error {
+	if err := makeEmpty(dir, o); err != nil {
 		return err
 	}
 	switch {

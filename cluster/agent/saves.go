@@ -194,7 +194,7 @@ func (s *saves) take(
 			return nil, err
 		}
 	}
-	saved, err := saver.Save(ctx, saver.Owner{UID: o.uid, GID: o.gid, Groups: o.groups}, saver.SaveOrder{
+	saved, err := saver.Save(ctx, o.rights(), saver.SaveOrder{
 		Socket: a.phosd(), Root: root, Dir: dir, Stop: stop, Keep: int(order.GetCheckpoint().GetKeep()),
 	})
 	if err != nil {
@@ -214,11 +214,9 @@ func (s *saves) describe(ctx context.Context, dir string, generation uint64, at 
 		Dir: dir, Generation: generation, UnixMs: at.UnixMilli(), Work: t.work,
 		Shared: filepath.Dir(dir) != t.set.agent.path("images"),
 	}}
-	if image.GetShared() {
-		var err error
-		if image.key, err = saver.ExportKey(ctx, t.set.agent.phosd()); err != nil {
-			t.set.agent.config.Log.Warn("image is for this node only", "attempt", t.key, "error", err)
-		}
+	var err error
+	if image.key, err = saver.ExportKey(ctx, t.set.agent.phosd()); err != nil {
+		t.set.agent.config.Log.Warn("image is for this node only", "attempt", t.key, "error", err)
 	}
 	return image
 }

@@ -119,8 +119,8 @@ func (l *Leader) blocker(n *node, want *fit.Need) string {
 	switch {
 	case !t.Allowed(want.Place):
 		return "not where the launch may run"
-	case want.OnlyNode() != "" && want.OnlyNode() != n.Name:
-		return "its image is on the disk of node " + want.OnlyNode()
+	case len(want.Replicas) == 1 && !l.reaches(&t, &want.Replicas[0]):
+		return fmt.Sprintf("its image is on the disk of node %s, and cannot be fetched from there", want.Replicas[0].Node)
 	case n.Cordoned || n.Draining:
 		return "cordoned"
 	case !t.Open:

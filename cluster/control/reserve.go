@@ -35,7 +35,7 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 			has = &fit.Taken{}
 			used[a.Node] = has
 		}
-		if t := n.tableNode(); !t.Takes(&want, &r, *has) {
+		if t := n.tableNode(); !t.Takes(&want, &r, *has) || !l.reaches(&t, &r) {
 			return nil, fmt.Errorf("%w: %s", errNoRoom, a.Node)
 		}
 		has.Add(&r)
@@ -45,6 +45,14 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 		ports[a.Node] = append(ports[a.Node], PortRange{a.Port, a.Port + r.Ports - 1})
 	}
 	return assigned, nil
+}
+
+// reaches reports whether a node has the image of a replica, or can fetch it.
+func (l *Leader) reaches(on *fit.Node, r *fit.Replica) bool {
+	if n := l.nodes[r.Node]; n != nil {
+		return fit.Table{n.tableNode()}.Reaches(on, r)
+	}
+	return fit.Table{}.Reaches(on, r)
 }
 
 // freePorts returns the first of some ports in a row that no replica on a node has, and that are
@@ -163,8 +171,8 @@ func (l *Leader) gpuKinds() map[gpuKind]struct{} {
 func (n *node) tableNode() fit.Node {
 	t := fit.Node{
 		Name: n.Name, Cluster: n.Cluster, Shard: n.Shard, Open: n.open, GPUs: n.Inventory.GPUs,
-		ChoosesGPUs: n.Inventory.ChoosesGPUs,
-		Millicpus:   uint64(n.Inventory.CPUs) * 1000, Memory: n.Inventory.MemoryBytes,
+		ChoosesGPUs: n.Inventory.ChoosesGPUs, SharesImages: n.sharesImages(),
+		Millicpus: uint64(n.Inventory.CPUs) * 1000, Memory: n.Inventory.MemoryBytes,
 	}
 	for _, r := range n.live {
 		t.Millicpus -= min(t.Millicpus, r.need.Millicpus)

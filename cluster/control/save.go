@@ -19,6 +19,9 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 		return l.apply(e, event)
 	}
 	problem := e.cannotSave(on)
+	if problem == nil {
+		problem = l.keepsImages(e, on)
+	}
 	if problem != nil && !e.State.Spec.Restartable {
 		return fmt.Errorf("launch %s: %w, and it is not restartable", e.Label(), problem)
 	}
@@ -37,21 +40,37 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 	return nil
 }
 
-// cannotSave says why a launch is not saved on an occasion; nil: it is. On a drain, one that may be
-// restarted is not saved where its image would have to wait for the node.
+// cannotSave says why a launch is not saved on an occasion; nil: it is.
 func (e *entry) cannotSave(on launch.Occasion) error {
 	spec := &e.State.Spec
 	if err := spec.CheckSavable(); err != nil {
 		return err
 	}
-	switch {
-	case !spec.Checkpoint.Saves(on):
+	if !spec.Checkpoint.Saves(on) {
 		return fmt.Errorf("%w: its checkpoint.on has no %q", launch.ErrRefused, on)
-	case on == launch.OnDrain && spec.Restartable && spec.Checkpoint.Directory == "":
-		return fmt.Errorf("%w: its images are on the node's own disk", launch.ErrRefused)
 	}
 	return nil
 }
+
+// keepsImages says why a launch that may be restarted is not saved on a drain: its images would be on
+// a node from which no other one fetches them, and it would wait for that node.
+func (l *Leader) keepsImages(e *entry, on launch.Occasion) error {
+	spec := &e.State.Spec
+	if on != launch.OnDrain || !spec.Restartable || spec.Checkpoint.Directory != "" {
+		return nil
+	}
+	for i := range e.State.Replicas {
+		r := &e.State.Replicas[i]
+		if n := l.nodes[r.Node]; r.Live && (n == nil || !n.sharesImages()) {
+			return fmt.Errorf("%w: its images are on the disk of node %s, from which no other node fetches them",
+				launch.ErrRefused, r.Node)
+		}
+	}
+	return nil
+}
+
+// sharesImages reports whether other nodes fetch images from a node, and it from them.
+func (n *node) sharesImages() bool { return n.Inventory.ImagesPort != 0 && n.Address != "" && !n.Gone }
 
 // fixed reports whether a launch keeps its places until it ends, so that no policy may preempt it:
 // it can be neither saved nor started again, or its last save has failed.
@@ -200,15 +219,20 @@ func (l *Leader) loseImages(e *entry, name string) {
 // endedOn tells the nodes on which a launch has run that it has completed: its images may go.
 func (l *Leader) endedOn(e *entry) {
 	ended := &api.EndedLaunch{Launch: e.ID, Owner: e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory}
-	var told []string
-	for _, span := range e.Spans {
-		n := l.nodes[span.Node]
-		if n == nil || n.session == nil || slices.Contains(told, n.Name) {
-			continue
-		}
-		told = append(told, n.Name)
+	for _, n := range l.nodesOf(e) {
 		n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Ended: []*api.EndedLaunch{ended}})
 	}
+}
+
+// nodesOf returns the nodes on which a launch has run that are connected.
+func (l *Leader) nodesOf(e *entry) (found []*node) {
+	for _, span := range e.Spans {
+		n := l.nodes[span.Node]
+		if n != nil && n.session != nil && !slices.Contains(found, n) {
+			found = append(found, n)
+		}
+	}
+	return found
 }
 
 // tellCut tells nodes which images of a launch the store has, so that they remove those of earlier
@@ -219,18 +243,19 @@ func (l *Leader) tellCut(e *entry) {
 		if image == nil || image.Attempt <= max(1, e.cutOf[i]) {
 			continue
 		}
-		n := l.nodes[image.Node]
-		if n == nil || n.session == nil {
+		if n := l.nodes[image.Node]; n == nil || n.session == nil {
 			continue
 		}
 		if e.cutOf == nil {
 			e.cutOf = map[int]int{}
 		}
 		e.cutOf[i] = image.Attempt
-		n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
-			Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
-			Owner:   e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory,
-		}}})
+		for _, n := range l.nodesOf(e) { // some may have fetched earlier ones
+			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
+				Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
+				Owner:   e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory,
+			}}})
+		}
 	}
 }
 

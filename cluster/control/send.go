@@ -2,7 +2,9 @@ package control
 
 import (
 	"context"
+	"net"
 	"slices"
+	"strconv"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control/order"
@@ -14,6 +16,11 @@ func (l *Leader) orders() order.Maker {
 	return order.Maker{Epoch: l.Epoch(), Grace: l.settings.Times.Grace, Address: func(node string) string {
 		if n := l.nodes[node]; n != nil {
 			return n.Address
+		}
+		return ""
+	}, Images: func(node string) string {
+		if n := l.nodes[node]; n != nil && n.sharesImages() {
+			return net.JoinHostPort(n.Address, strconv.Itoa(n.Inventory.ImagesPort))
 		}
 		return ""
 	}}

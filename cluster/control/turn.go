@@ -6,6 +6,7 @@ import (
 	"iter"
 
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 )
@@ -51,6 +52,19 @@ func (t Turn) Feasible(s Submission) error {
 
 // Members returns the replicas of a launch that have places.
 func (t Turn) Members(of *record.Launch) *api.MembersReply { return t.leader.orders().Members(of) }
+
+// MayFetch allows that a node fetches an image of a launch from another one.
+func (t Turn) MayFetch(of *record.Launch, from string, asked *api.MayFetchRequest) (*api.MayFetchReply, error) {
+	var reply *api.MayFetchReply
+	if n := t.leader.nodes[asked.GetNode()]; n != nil && n.Key == asked.GetKey() {
+		reply = order.MayFetch(of, from, asked)
+	}
+	if reply == nil {
+		return nil, fmt.Errorf("%w: node %.100q starts nothing from generation %d of attempt %d of launch %s",
+			api.ErrNotPermitted, asked.GetNode(), asked.GetGeneration(), asked.GetAttempt().GetAttempt(), of.ID)
+	}
+	return reply, nil
+}
 
 // HasNodes reports whether a node has joined.
 func (t Turn) HasNodes() bool { return len(t.leader.nodes) > 0 }

@@ -46,12 +46,15 @@ type Inventory struct {
 	PhosdError  string `json:"phosd_error,omitempty"`
 	// ChoosesGPUs means that what it restores gets the GPUs that it is given, not those that it had.
 	ChoosesGPUs bool `json:"chooses_gpus,omitempty"`
+	// ImagesPort is where its agent serves images to other nodes; 0: nowhere, and it fetches none.
+	ImagesPort int `json:"images_port,omitempty"`
 }
 
 // Equal reports whether two inventories are the same.
 func (i Inventory) Equal(other Inventory) bool {
 	return i.CPUs == other.CPUs && i.MemoryBytes == other.MemoryBytes && i.OS == other.OS && i.Kernel == other.Kernel &&
-		i.Phosd == other.Phosd && i.PhosdError == other.PhosdError && i.ChoosesGPUs == other.ChoosesGPUs && slices.Equal(i.GPUs, other.GPUs)
+		i.Phosd == other.Phosd && i.PhosdError == other.PhosdError && i.ChoosesGPUs == other.ChoosesGPUs &&
+		i.ImagesPort == other.ImagesPort && slices.Equal(i.GPUs, other.GPUs)
 }
 
 // GPU is a GPU of a node.
@@ -67,8 +70,8 @@ type GPU struct {
 	Bad string `json:"bad,omitempty"`
 }
 
-// nodeVersion is the version that Encode writes.
-const nodeVersion = 1
+// nodeVersion is the version that Encode writes. Version 1 knew no ports for images.
+const nodeVersion = 2
 
 // Encode returns the value for the store.
 func (n *Node) Encode() []byte { return encode("node", nodeVersion, n) }

@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"iter"
+	"maps"
 	"os"
 	"slices"
 	"sync"
@@ -95,6 +97,9 @@ func (r *Reader) Has(h image.Hash) bool {
 	_, ok := r.places[h]
 	return ok
 }
+
+// All visits the hashes of all contents, in any order.
+func (r *Reader) All() iter.Seq[image.Hash] { return maps.Keys(r.places) }
 
 // hasPlain reports whether a content is stored uncompressed.
 func (r *Reader) hasPlain(h image.Hash) bool {

@@ -23,6 +23,18 @@ func (r *Reader) Send(h image.Hash, to io.Writer) error {
 	return err
 }
 
+// CopyTo verifies a content, and stores it in another pack as it is.
+func (r *Reader) CopyTo(w *Writer, h image.Hash) error {
+	stored, content := buffers.Get().(*[image.ChunkBytes]byte), buffers.Get().(*[image.ChunkBytes]byte)
+	defer buffers.Put(stored)
+	defer buffers.Put(content)
+	record, err := r.stored(h, stored[:], content[:])
+	if err != nil {
+		return err
+	}
+	return w.putStored(record, stored[:record.StoredBytes])
+}
+
 // stored reads and verifies a content in its stored form. It prefers the uncompressed form, because
 // trees must be uncompressed.
 func (r *Reader) stored(h image.Hash, stored, content []byte) (record image.Record, err error) {

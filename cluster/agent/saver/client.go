@@ -21,6 +21,17 @@ type Owner struct {
 	Groups   []uint32
 }
 
+// Command returns a command that is the agent's program in a role, with the rights of the owner. It
+// is killed when the agent ends, or ctx does.
+func (o Owner) Command(ctx context.Context, role ...string) *exec.Cmd {
+	command := exec.CommandContext(ctx, self, role...)
+	command.Args[0], command.Dir, command.Env, command.WaitDelay = os.Args[0], "/", []string{}, time.Second
+	command.SysProcAttr = &syscall.SysProcAttr{
+		Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: o.UID, Gid: o.GID, Groups: o.Groups},
+	}
+	return command
+}
+
 // ErrNotSaved means that a tree was not saved, and runs on.
 var ErrNotSaved = errors.New("not saved")
 
@@ -30,12 +41,8 @@ func Save(ctx context.Context, as Owner, order SaveOrder) (Saved, error) {
 	if err != nil {
 		return Saved{}, err
 	}
-	command := exec.CommandContext(ctx, self, SaveRole)
-	command.Args[0], command.Dir, command.Env = os.Args[0], "/", []string{}
-	command.Stdin, command.WaitDelay = bytes.NewReader(text), time.Second
-	command.SysProcAttr = &syscall.SysProcAttr{
-		Setsid: true, Pdeathsig: syscall.SIGKILL, Credential: &syscall.Credential{Uid: as.UID, Gid: as.GID, Groups: as.Groups},
-	}
+	command := as.Command(ctx, SaveRole)
+	command.Stdin = bytes.NewReader(text)
 	var said, problems bytes.Buffer
 	command.Stdout, command.Stderr = &said, &problems
 	err = command.Run()

@@ -55,14 +55,19 @@ func (f *fitting) placeAll() bool {
 	return true
 }
 
-// placeReplica places one replica on the best node that can take it.
+// placeReplica places one replica on the best node that can take it: that with its image, if it has
+// one.
 func (f *fitting) placeReplica(r *Replica) bool {
 	best, bestUnits, bestLeft := cluster.NodeID(-1), []cluster.GPU(nil), 0
 	for i := range f.table {
 		id := cluster.NodeID(i)
 		units, left, ok := f.unitsOn(id, r)
-		if ok && (best < 0 || f.better(left, bestLeft)) {
+		home := r.Node != "" && f.table[i].Name == r.Node
+		if ok && (best < 0 || home || f.better(left, bestLeft)) {
 			best, bestUnits, bestLeft = id, units, left
+		}
+		if ok && home {
+			break
 		}
 	}
 	if best < 0 {
@@ -90,7 +95,7 @@ func (f *fitting) unitsOn(id cluster.NodeID, r *Replica) (units []cluster.GPU, l
 	if has == nil {
 		has = &Taken{}
 	}
-	if !t.Takes(f.need, r, *has) {
+	if !t.Takes(f.need, r, *has) || !f.table.Reaches(t, r) {
 		return nil, 0, false
 	}
 	mask := f.free(id) &^ has.units

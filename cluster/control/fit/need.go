@@ -27,8 +27,9 @@ type Replica struct {
 	Models    [][]string
 	GPUMemory uint64
 	Ports     int
-	// Node is the one with its image; empty: any. HadGPUs are those that its image was made with:
-	// some nodes cannot give it others.
+	// Node is the one with its image on its own disk; empty: none. It is preferred, and the only one
+	// from which nodes cannot fetch images. HadGPUs are those that the image was made with: some nodes
+	// cannot give it others.
 	Node    string
 	HadGPUs []int
 }
@@ -57,14 +58,6 @@ func ReplicaOf(spec *launch.Spec, r *launch.Replica, number int) Replica {
 		}
 	}
 	return n
-}
-
-// OnlyNode returns the node on which a replica that is placed alone has to be; empty: any.
-func (n Need) OnlyNode() string {
-	if len(n.Replicas) != 1 {
-		return ""
-	}
-	return n.Replicas[0].Node
 }
 
 // allGPUs returns how many GPUs are wanted in all.

@@ -21,16 +21,27 @@ type Node struct {
 	GPUs              []record.GPU
 	// ChoosesGPUs is as in record.Inventory.
 	ChoosesGPUs bool
+	// SharesImages means that the node and others like it fetch images from each other.
+	SharesImages bool
 	// Launches are those with processes there; Exclusive is the one that wants the node for itself.
 	Launches  []string
 	Exclusive string
 }
 
+// Reaches reports whether a node has the image of a replica, or can fetch it.
+func (t Table) Reaches(on *Node, r *Replica) bool {
+	if r.Node == "" || r.Node == on.Name {
+		return true
+	}
+	at := slices.IndexFunc(t, func(n Node) bool { return n.Name == r.Node })
+	return at >= 0 && t[at].SharesImages && on.SharesImages
+}
+
 // Takes reports whether a node can take a replica besides what others of its launch have got there
-// already. Free GPUs are not looked at.
+// already. Free GPUs are not looked at, nor where its image is.
 func (t *Node) Takes(n *Need, r *Replica, has Taken) bool {
 	switch {
-	case !t.Open, !t.Allowed(n.Place), r.Node != "" && r.Node != t.Name, t.Exclusive != "" && t.Exclusive != n.Launch:
+	case !t.Open, !t.Allowed(n.Place), t.Exclusive != "" && t.Exclusive != n.Launch:
 		return false
 	case n.Place.WholeNodes && slices.ContainsFunc(t.Launches, func(id string) bool { return id != n.Launch }):
 		return false

@@ -46,3 +46,31 @@ func ImageView(i *record.Image) *api.Image {
 		PauseUs: uint64(i.Pause.Microseconds()), Gpus: messages.Numbers(i.GPUs),
 	}
 }
+
+// imageFrom says where a node fetches an image from; nil: it need not.
+func (m Maker) imageFrom(i *record.Image, node string) *api.ImageSource {
+	if i.Shared || i.Node == node {
+		return nil
+	}
+	return &api.ImageSource{Node: i.Node, Address: m.Images(i.Node)}
+}
+
+// MayFetch allows that a node fetches an image from another one, if a live replica there starts
+// from it; nil: it may not.
+func MayFetch(l *record.Launch, from string, asked *api.MayFetchRequest) *api.MayFetchReply {
+	number := int(asked.GetAttempt().GetReplica())
+	if number >= len(l.State.Replicas) {
+		return nil
+	}
+	r := &l.State.Replicas[number]
+	image := l.Image(r.Image)
+	if !r.Live || r.Node != asked.GetNode() || image == nil || image.Node != from || image.Shared {
+		return nil
+	}
+	if image.Attempt != int(asked.GetAttempt().GetAttempt()) || image.Generation != asked.GetGeneration() {
+		return nil
+	}
+	return &api.MayFetchReply{
+		Owner: l.Owner, Work: image.Work, Processes: uint32(len(l.State.Spec.Jobs[r.Job].Processes)),
+	}
+}

@@ -18,6 +18,8 @@ type Maker struct {
 	Grace time.Duration
 	// Address returns by which address other nodes reach one; empty: it is not known.
 	Address func(node string) string
+	// Images returns where other nodes fetch images from one; empty: nowhere.
+	Images func(node string) string
 }
 
 // Order returns what an agent gets: all that it needs to run one replica, so that it need not know
@@ -40,7 +42,7 @@ func (m Maker) Order(l *record.Launch, o launch.Order) *api.Order {
 		return out
 	}
 	if image := l.Image(o.Image); image != nil {
-		out.Image, out.ImageKey = ImageView(image), image.Key
+		out.Image, out.ImageKey, out.ImageFrom = ImageView(image), image.Key, m.imageFrom(image, o.Node)
 	}
 	at := m.where(l, o)
 	for i := range job.Processes {

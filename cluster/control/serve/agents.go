@@ -215,6 +215,22 @@ func (s *agents) Members(ctx context.Context, request *api.MembersRequest) (repl
 	})
 }
 
+// MayFetch allows that another node fetches an image from that of the caller.
+func (s *agents) MayFetch(ctx context.Context, request *api.MayFetchRequest) (reply *api.MayFetchReply, err error) {
+	caller, leader, err := s.agent(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return reply, leader.Ask(ctx, func(t control.Turn) error {
+		l := t.Find(request.GetAttempt().GetLaunch())
+		if l == nil {
+			return fmt.Errorf("%w: launch %.100q", api.ErrNotFound, request.GetAttempt().GetLaunch())
+		}
+		reply, err = t.MayFetch(l, caller.Name, request)
+		return err
+	})
+}
+
 // About says which cluster this is. Callers that know nothing of it yet may ask.
 func (s *agents) About(context.Context, *api.AboutRequest) (*api.AboutReply, error) {
 	return s.joins.About(), nil
