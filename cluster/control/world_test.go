@@ -180,11 +180,14 @@ type fakeAgent struct {
 	epoch uint64
 	ever  map[string]int // how often an attempt was started
 	from  map[string]*api.Image
-	saved []string // the attempts whose images are known to be in the store
+	// fetched has where attempts were to fetch their images from.
+	fetched map[string]*api.ImageSource
+	saved   []string // the attempts whose images are known to be in the store
 	// failing is why saves fail; empty: they do not.
 	failing string
 	renewed int  // how many renewals were answered
 	old     bool // it gives what it restores the GPUs that it had
+	shares  bool // it sends and fetches images
 	stop    context.CancelFunc
 	alive   sync.WaitGroup
 }
@@ -199,7 +202,7 @@ func (w *world) join(name string, gpus int) *fakeAgent {
 	})
 	a := &fakeAgent{
 		w: w, name: name, boot: "boot 1", gpus: gpus, runs: map[string]*api.Report{}, ever: map[string]int{},
-		from: map[string]*api.Image{},
+		from: map[string]*api.Image{}, fetched: map[string]*api.ImageSource{},
 	}
 	a.attach()
 	w.Cleanup(a.detach)
@@ -220,6 +223,9 @@ func (a *fakeAgent) attach() {
 	hello := &api.Hello{Node: a.name, BootId: a.boot, Address: "10.0.0.1", Inventory: &api.Inventory{
 		Cpus: 8, MemoryBytes: 1 << 34, ChoosesGpus: !a.old,
 	}}
+	if a.shares {
+		hello.Inventory.ImagesPort = 9413
+	}
 	for i := range a.gpus {
 		hello.Inventory.Gpus = append(hello.Inventory.Gpus, &api.GPU{Index: uint32(i), Name: "Soft", MemoryBytes: 1 << 33})
 	}
@@ -301,7 +307,7 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 		switch {
 		case o.GetDo() == "run" && has == nil:
 			a.ever[k]++
-			a.from[k] = o.GetImage()
+			a.from[k], a.fetched[k] = o.GetImage(), o.GetImageFrom()
 			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running"}
 			a.runs[k] = has
 		case o.GetDo() == "save" && has.GetState() == "running":

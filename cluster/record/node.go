@@ -70,7 +70,8 @@ type GPU struct {
 	Bad string `json:"bad,omitempty"`
 }
 
-// nodeVersion is the version that Encode writes. Version 1 knew no ports for images.
+// nodeVersion is the version that Encode writes. Version 1 knew neither a choice of GPUs nor
+// a port for images.
 const nodeVersion = 2
 
 // Encode returns the value for the store.

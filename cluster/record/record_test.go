@@ -64,6 +64,7 @@ func someNode() *Node {
 		Cordoned: true, Draining: true, Address: "198.18.0.1", BootID: "b", Version: "0.1.0", Gone: true, GoneAt: at,
 		Inventory: Inventory{
 			CPUs: 8, MemoryBytes: 1 << 34, OS: "Debian", Kernel: "6.1", Phosd: "0.1.0", PhosdError: "no phosd",
+			ChoosesGPUs: true, ImagesPort: 9413,
 			GPUs: []GPU{{Index: 1, Name: "Soft", UUID: "GPU-1", MemoryBytes: 1 << 33, Software: true, Foreign: 1, Bad: "lost"}},
 		},
 	}
@@ -107,7 +108,7 @@ func TestFormat(t *testing.T) {
 	leaving := withImages(t)
 	leaving.State.Replicas[0].Leaving = true
 	golden.Check(t, "testdata/launch.v3.json", leaving.Encode())
-	golden.Check(t, "testdata/node.v1.json", n.Encode())
+	golden.Check(t, "testdata/node.v2.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
 	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
 	golden.Check(t, "testdata/controller.v1.json", controller.Encode())
@@ -136,6 +137,17 @@ func TestFormat(t *testing.T) {
 			t.Errorf("of version %d: got %+v, %v", version, got, err)
 		}
 	}
+	old := someNode()
+	old.Inventory.ChoosesGPUs, old.Inventory.ImagesPort = false, 0
+	for version, want := range map[int]*Node{1: old, 2: n} {
+		text, err := os.ReadFile(fmt.Sprintf("testdata/node.v%d.json", version))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got, err := DecodeNode(text); err != nil || !reflect.DeepEqual(&got, want) {
+			t.Errorf("of version %d: got %+v, %v", version, got, err)
+		}
+	}
 	if got, err := DecodeNode(n.Encode()); err != nil || !reflect.DeepEqual(&got, n) {
 		t.Errorf("got %+v, %v", got, err)
 	}
@@ -151,8 +163,8 @@ func TestOthers(t *testing.T) {
 		text string
 		want error
 	}{
-		{strings.Replace(text, `"version":1`, `"version":2`, 1), ErrNewer},
-		{strings.Replace(text, `"version":1`, `"version":0`, 1), ErrDamaged},
+		{strings.Replace(text, `"version":2`, `"version":3`, 1), ErrNewer},
+		{strings.Replace(text, `"version":2`, `"version":0`, 1), ErrDamaged},
 		{strings.Replace(text, `"kind":"node"`, `"kind":"launch"`, 1), ErrDamaged},
 		{strings.Replace(text, `"cordoned"`, `"condoned"`, 1), ErrDamaged},
 		{strings.Replace(text, `"name":"a",`, ``, 1), ErrDamaged},

@@ -65,9 +65,11 @@ func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, pro
 		if err := prepare(); err != nil {
 			return err
 		}
+		p.bytes = 0
 		err := f.once(ctx, want, p)
 		switch {
 		case err == nil:
+			progress(p.bytes)
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -78,12 +80,13 @@ func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, pro
 	}
 }
 
-// pace is how far a fetch has come.
+// pace is how far a fetch has come. What an attempt has brought that failed is lost, so only what
+// goes beyond all earlier ones counts.
 type pace struct {
-	tell  func(bytes uint64)
-	bytes uint64
-	last  time.Time // when something came
-	told  time.Time
+	tell           func(bytes uint64)
+	bytes, longest uint64
+	last           time.Time // when longest grew
+	told           time.Time
 }
 
 // tellEvery is how often progress is told.
@@ -92,9 +95,12 @@ const tellEvery = time.Second
 // Write implements io.Writer.
 func (p *pace) Write(part []byte) (int, error) {
 	p.bytes += uint64(len(part))
-	p.last = time.Now()
-	if p.last.Sub(p.told) >= tellEvery {
-		p.told = p.last
+	now := time.Now()
+	if p.bytes > p.longest {
+		p.longest, p.last = p.bytes, now
+	}
+	if now.Sub(p.told) >= tellEvery {
+		p.told = now
 		p.tell(p.bytes)
 	}
 	return len(part), nil

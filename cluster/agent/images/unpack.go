@@ -12,7 +12,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -92,7 +91,10 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	case tar.TypeDir:
 		return u.directory(root, name, header)
 	case tar.TypeSymlink:
-		return root.Symlink(header.Linkname, name)
+		if err := root.Symlink(header.Linkname, name); err != nil {
+			return err
+		}
+		return setTime(root, name, header)
 	case tar.TypeLink:
 		return u.link(root, name, header)
 	case tar.TypeReg:
@@ -137,7 +139,7 @@ func (u *unpacker) file(root *os.Root, name string, header *tar.Header, content 
 	if err := file.Chmod(modeOf(header)); err != nil {
 		return err
 	}
-	return setTimes(root, name, header.ModTime)
+	return setTime(root, name, header)
 }
 
 // holeBytes is how many zeros in a row become a hole.
@@ -163,12 +165,24 @@ func writeSparse(file *os.File, content io.Reader, size int64) error {
 
 // fifo makes a FIFO.
 func fifo(root *os.Root, name string, header *tar.Header) error {
+	err := inParent(root, name, func(parent int, last string) error { return unix.Mkfifoat(parent, last, 0o600) })
+	if err == nil {
+		err = root.Chmod(name, modeOf(header))
+	}
+	if err != nil {
+		return err
+	}
+	return setTime(root, name, header)
+}
+
+// inParent calls a function with the directory of a name, and the last part of the name.
+func inParent(root *os.Root, name string, do func(parent int, last string) error) error {
 	parent, err := root.Open(filepath.Dir(name))
 	if err != nil {
 		return err
 	}
 	defer parent.Close()
-	return unix.Mkfifoat(int(parent.Fd()), filepath.Base(name), uint32(modeOf(header).Perm()))
+	return do(int(parent.Fd()), filepath.Base(name))
 }
 
 // modeOf returns the mode that a file gets.
@@ -177,9 +191,12 @@ func modeOf(header *tar.Header) fs.FileMode {
 	return header.FileInfo().Mode() & kept
 }
 
-// setTimes sets the time of the last change, by which programs know their files.
-func setTimes(root *os.Root, name string, changed time.Time) error {
-	return root.Chtimes(name, time.Time{}, changed)
+// setTime sets the time of the last change, by which programs know their files, of a link its own.
+func setTime(root *os.Root, name string, header *tar.Header) error {
+	times := []unix.Timespec{{Nsec: unix.UTIME_OMIT}, unix.NsecToTimespec(header.ModTime.UnixNano())}
+	return inParent(root, name, func(parent int, last string) error {
+		return unix.UtimesNanoAt(parent, last, times, unix.AT_SYMLINK_NOFOLLOW)
+	})
 }
 
 // finish gives directories their modes and times, those inside before those around them.
@@ -188,7 +205,7 @@ func (u *unpacker) finish() error {
 		if err := dir.root.Chmod(dir.name, modeOf(dir.header)); err != nil {
 			return err
 		}
-		if err := setTimes(dir.root, dir.name, dir.header.ModTime); err != nil {
+		if err := setTime(dir.root, dir.name, dir.header); err != nil {
 			return err
 		}
 	}

@@ -50,3 +50,42 @@ func TestNoImage(t *testing.T) {
 		t.Errorf("shown %v", got)
 	}
 }
+
+// TestMayFetch: a node may have the image from which a live replica of it starts, of the node that
+// has it, and no other.
+func TestMayFetch(t *testing.T) {
+	make := func() (*record.Launch, *api.MayFetchRequest) {
+		l := training()
+		l.Images = []record.Image{{Node: "a", Dir: "/d", Generation: 3, Replica: 2, Attempt: 1, Work: "/w"}}
+		l.State.Replicas[2].Image = l.Images[0].Name()
+		return l, &api.MayFetchRequest{
+			Attempt: &api.Attempt{Launch: l.ID, Replica: 2, Attempt: 1}, Generation: 3, Node: "b",
+		}
+	}
+	l, asked := make()
+	want := &api.MayFetchReply{Owner: "ada", Work: "/w", Processes: 2}
+	if got := MayFetch(l, "a", asked); !proto.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	for name, change := range map[string]func(*record.Launch, *api.MayFetchRequest){
+		"another node asks":     func(_ *record.Launch, asked *api.MayFetchRequest) { asked.Node = "c" },
+		"another generation":    func(_ *record.Launch, asked *api.MayFetchRequest) { asked.Generation = 2 },
+		"another attempt":       func(_ *record.Launch, asked *api.MayFetchRequest) { asked.Attempt.Attempt = 2 },
+		"another replica":       func(_ *record.Launch, asked *api.MayFetchRequest) { asked.Attempt.Replica = 3 },
+		"no replica":            func(_ *record.Launch, asked *api.MayFetchRequest) { asked.Attempt.Replica = 1 << 31 },
+		"no attempt":            func(_ *record.Launch, asked *api.MayFetchRequest) { asked.Attempt = nil },
+		"the replica has ended": func(l *record.Launch, _ *api.MayFetchRequest) { l.State.Replicas[2].Live = false },
+		"from its beginning":    func(l *record.Launch, _ *api.MayFetchRequest) { l.State.Replicas[2].Image = "" },
+		"image on another node": func(l *record.Launch, _ *api.MayFetchRequest) {
+			l.Images[0].Node = "c"
+			l.State.Replicas[2].Image = l.Images[0].Name()
+		},
+		"shared image": func(l *record.Launch, _ *api.MayFetchRequest) { l.Images[0].Shared = true },
+	} {
+		l, asked := make()
+		change(l, asked)
+		if got := MayFetch(l, "a", asked); got != nil {
+			t.Errorf("%s: got %v", name, got)
+		}
+	}
+}

@@ -16,9 +16,15 @@ import (
 
 // maker knows nodes a, b and c, at 10.0.0.1 and so on.
 func maker() Maker {
-	return Maker{Epoch: 9, Grace: 1500 * time.Millisecond, Address: func(node string) string {
+	address := func(node string) string {
 		if at := strings.Index("abc", node); at >= 0 && node != "" {
 			return fmt.Sprintf("10.0.0.%d", at+1)
+		}
+		return ""
+	}
+	return Maker{Epoch: 9, Grace: 1500 * time.Millisecond, Address: address, Images: func(node string) string {
+		if node == "a" {
+			return address(node) + ":9413"
 		}
 		return ""
 	}}
@@ -186,6 +192,17 @@ func TestFromImage(t *testing.T) {
 	got := maker().Order(l, o)
 	if got.GetImage().GetGeneration() != 2 || string(got.GetImageKey()) != "secret" {
 		t.Errorf("the order goes on from %v, key %q", got.GetImage(), got.GetImageKey())
+	}
+	if from := got.GetImageFrom(); from.GetNode() != "a" || from.GetAddress() != "10.0.0.1:9413" {
+		t.Errorf("it is fetched from %v", from)
+	}
+	o.Node = "a"
+	if got := maker().Order(l, o); got.GetImageFrom() != nil {
+		t.Errorf("on its own node it is fetched from %v", got.GetImageFrom())
+	}
+	o.Node, l.Images[1].Shared = "b", true
+	if got := maker().Order(l, o); got.GetImageFrom() != nil {
+		t.Errorf("from a shared directory it is fetched from %v", got.GetImageFrom())
 	}
 	o.Image = "a:/d#3"
 	if got := maker().Order(l, o); got.GetImage() != nil || got.GetImageKey() != nil {
