@@ -76,7 +76,7 @@ func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, er
 	return ReadMissing(ctx, r, d, nil)
 }
 
-// ReadMissing is ReadStream for WriteMissing. What is not in the stream is copied from other images.
+// ReadMissing is ReadStream for WriteMissing. What the stream lacks is copied from other images.
 func ReadMissing(ctx context.Context, r io.Reader, d *Dir, others []*Dir) (generation uint64, err error) {
 	transaction, err := d.Begin(ctx)
 	if err != nil {

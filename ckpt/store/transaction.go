@@ -211,8 +211,7 @@ func (t *Transaction) dropEmpty() error {
 	return nil
 }
 
-// reader returns a reader of the packs that the image has, of those of the transaction, and of other
-// images.
+// reader returns a reader of the packs of the image, of the transaction, and of other images.
 func (t *Transaction) reader(others ...*Dir) (_ *contents.Reader, done func(), err error) {
 	var old []*os.File
 	for _, d := range append([]*Dir{t.dir}, others...) {

@@ -201,8 +201,8 @@ func (a *Agent) Lend(ctx context.Context, asked *api.MayFetchRequest) (images.Lo
 	}}, nil
 }
 
-// bring fetches an image and its working directories from the node that has them.
-func (a *Agent) bring(ctx context.Context, order *api.Order, o owner, work string, progress func(string)) error {
+// fetchImage fetches an image and its working directories from the node that has them.
+func (a *Agent) fetchImage(ctx context.Context, order *api.Order, o owner, work string, progress func(string)) error {
 	from, of := order.GetImageFrom(), savedKey(order)
 	if from.GetAddress() == "" {
 		return fmt.Errorf("its image is on node %s, from which it cannot be fetched", from.GetNode())

@@ -82,7 +82,7 @@ func (a *Agent) prepare(
 	}
 	var source string
 	if order.GetImageFrom() != nil {
-		err = a.bring(ctx, order, owner, work, progress)
+		err = a.fetchImage(ctx, order, owner, work, progress)
 	} else {
 		source, err = a.fetch(ctx, client, order, progress)
 	}

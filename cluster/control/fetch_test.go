@@ -28,8 +28,8 @@ func (w *world) close(name string) {
 	w.turn(func(l *Leader) { l.nodes[name].Cordoned = true; l.lookAtLease(l.nodes[name]) })
 }
 
-// TestFetches: a launch whose node is closed goes on on another one, which fetches its image, and on
-// no node of an older version. Only that node may have the image.
+// TestFetches: a launch whose node is closed goes on on another one, which fetches its image, and
+// on no node of an older version. Only that node may have the image.
 func TestFetches(t *testing.T) {
 	w := newWorld(t)
 	a := w.sharing("a", 1)
@@ -104,8 +104,8 @@ func TestStaysWithItsImage(t *testing.T) {
 	}
 }
 
-// TestDrainSaves: on a drain, a launch that may be restarted is saved if other nodes fetch its image,
-// and stopped if they do not.
+// TestDrainSaves: on a drain, a launch that may be restarted is saved if other nodes fetch its
+// image, and stopped if they do not.
 func TestDrainSaves(t *testing.T) {
 	for _, shares := range []bool{true, false} {
 		t.Run(fmt.Sprint(shares), func(t *testing.T) {

@@ -35,7 +35,7 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 			has = &fit.Taken{}
 			used[a.Node] = has
 		}
-		if t := n.tableNode(); !t.Takes(&want, &r, *has) || !l.reaches(&t, &r) {
+		if t := n.tableNode(); !t.Takes(&want, &r, *has) || !reaches(&t, &r, l.nodes[r.Node]) {
 			return nil, fmt.Errorf("%w: %s", errNoRoom, a.Node)
 		}
 		has.Add(&r)
@@ -47,12 +47,13 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 	return assigned, nil
 }
 
-// reaches reports whether a node has the image of a replica, or can fetch it.
-func (l *Leader) reaches(on *fit.Node, r *fit.Replica) bool {
-	if n := l.nodes[r.Node]; n != nil {
-		return fit.Table{n.tableNode()}.Reaches(on, r)
+// reaches reports whether a node has the image of a replica, or can fetch it from the holder, which
+// may be nil.
+func reaches(on *fit.Node, r *fit.Replica, holder *node) bool {
+	if holder == nil {
+		return fit.Table{}.Reaches(on, r)
 	}
-	return fit.Table{}.Reaches(on, r)
+	return fit.Table{holder.tableNode()}.Reaches(on, r)
 }
 
 // freePorts returns the first of some ports in a row that no replica on a node has, and that are

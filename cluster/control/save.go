@@ -20,7 +20,7 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 	}
 	problem := e.cannotSave(on)
 	if problem == nil {
-		problem = l.keepsImages(e, on)
+		problem = e.staysWithImage(l.nodes, on)
 	}
 	if problem != nil && !e.State.Spec.Restartable {
 		return fmt.Errorf("launch %s: %w, and it is not restartable", e.Label(), problem)
@@ -52,16 +52,16 @@ func (e *entry) cannotSave(on launch.Occasion) error {
 	return nil
 }
 
-// keepsImages says why a launch that may be restarted is not saved on a drain: its images would be on
-// a node from which no other one fetches them, and it would wait for that node.
-func (l *Leader) keepsImages(e *entry, on launch.Occasion) error {
+// staysWithImage says why a launch that may be restarted is not saved on a drain: its image would
+// be on a node from which no other one fetches it, and it would wait for that node.
+func (e *entry) staysWithImage(nodes map[string]*node, on launch.Occasion) error {
 	spec := &e.State.Spec
 	if on != launch.OnDrain || !spec.Restartable || spec.Checkpoint.Directory != "" {
 		return nil
 	}
 	for i := range e.State.Replicas {
 		r := &e.State.Replicas[i]
-		if n := l.nodes[r.Node]; r.Live && (n == nil || !n.sharesImages()) {
+		if n := nodes[r.Node]; r.Live && (n == nil || !n.sharesImages()) {
 			return fmt.Errorf("%w: its images are on the disk of node %s, from which no other node fetches them",
 				launch.ErrRefused, r.Node)
 		}
@@ -219,15 +219,15 @@ func (l *Leader) loseImages(e *entry, name string) {
 // endedOn tells the nodes on which a launch has run that it has completed: its images may go.
 func (l *Leader) endedOn(e *entry) {
 	ended := &api.EndedLaunch{Launch: e.ID, Owner: e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory}
-	for _, n := range l.nodesOf(e) {
+	for _, n := range e.connected(l.nodes) {
 		n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Ended: []*api.EndedLaunch{ended}})
 	}
 }
 
-// nodesOf returns the nodes on which a launch has run that are connected.
-func (l *Leader) nodesOf(e *entry) (found []*node) {
+// connected returns the nodes on which a launch has run whose agents are connected.
+func (e *entry) connected(nodes map[string]*node) (found []*node) {
 	for _, span := range e.Spans {
-		n := l.nodes[span.Node]
+		n := nodes[span.Node]
 		if n != nil && n.session != nil && !slices.Contains(found, n) {
 			found = append(found, n)
 		}
@@ -250,7 +250,7 @@ func (l *Leader) tellCut(e *entry) {
 			e.cutOf = map[int]int{}
 		}
 		e.cutOf[i] = image.Attempt
-		for _, n := range l.nodesOf(e) { // some may have fetched earlier ones
+		for _, n := range e.connected(l.nodes) { // some may have fetched earlier ones
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
 				Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
 				Owner:   e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory,

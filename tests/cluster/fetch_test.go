@@ -29,8 +29,8 @@ func (s *site) drain(name string, drains bool) {
 	}
 }
 
-// TestFetch: without a directory that they share, a launch goes from host to host and back, with its
-// image and its working directory, and the rights of its owner.
+// TestFetch: without a directory that they share, a launch goes from host to host and back, with
+// its image and its working directory, and the rights of its owner.
 func TestFetch(t *testing.T) {
 	s := newSite(t, 2, 1)
 	dir := s.share("witness")

@@ -98,7 +98,7 @@ The image is in the directory that the description names for it, which all nodes
     every = "10m"             # it is also saved while it runs
     keep = 2                  # generations
 
-Without checkpoint.dir it is on the disk of the node, and only that node can go on with it.
+Without checkpoint.dir it is on the disk of the node, from which other nodes fetch it.
 
 This version saves launches of one replica, with all its processes. Others are refused, unless their
 description says that they are restartable: they are stopped then, and start from the beginning. If
@@ -107,9 +107,8 @@ a save fails, the launch runs on, and phos events says why.`, api.LaunchesClient
 
 // resumeVerb is the verb resume.
 func resumeVerb() *verb.Verb {
-	return actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from its image: on the node that has it, or, if
-checkpoint.dir is a directory that all nodes share, on any. It takes any GPUs that suit it. phos why
-says what it waits for.
+	return actVerb("resume", "queue a suspended launch again", `Queues a suspended launch. It goes on from its image: on the node that has it, if there is room, or
+on another one, which fetches it. It takes any GPUs that suit it. phos why says what it waits for.
 
     phos resume train
     phos why train`, api.LaunchesClient.Resume)

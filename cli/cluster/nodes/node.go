@@ -60,9 +60,10 @@ elsewhere; or joining.
 
     phos node uncordon gpu-7`, &api.ChangeNodeRequest{Cordoned: &no, Draining: &no}),
 		changeVerb("drain", "save or stop what runs on a node", `The node gets no new launches, and those that run there are saved, or, if their description says that
-they are restartable, stopped; they are queued again. With images in a directory that all nodes share
-(checkpoint.dir) they go on elsewhere; others wait for this node. phos node show says which are still
-there, and phos events LAUNCH why.
+they are restartable, stopped; they are queued again, and go on elsewhere: from a directory that all
+nodes share (checkpoint.dir), or from an image that the other node fetches from this one. phos node
+show says which are still there, and phos events LAUNCH why. Leave the node on until its launches
+run elsewhere.
 
     phos node drain gpu-7
     phos node drain --json gpu-7 | jq -r '.[].launches[]'`, &api.ChangeNodeRequest{Draining: &yes}),

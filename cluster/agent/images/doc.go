@@ -1,4 +1,4 @@
-// Package images brings the image of a launch from the disk of one node to that of another, with
+// Package images copies the image of a launch from the disk of one node to that of another, with
 // the working directories of its processes, so that the launch goes on there.
 //
 // The agent of the node that needs an image asks that of the node that has it: one request of HTTP,

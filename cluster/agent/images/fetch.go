@@ -53,7 +53,7 @@ const (
 // errAgain means that the other node may answer another time.
 var errAgain = errors.New("it may answer later")
 
-// Fetch brings an image. progress gets the bytes that have come so far. prepare makes the working
+// Fetch gets an image. progress gets the bytes that have come so far. prepare makes the working
 // directories empty, before each attempt.
 func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, progress func(bytes uint64)) error {
 	limit := f.Patience
@@ -80,7 +80,7 @@ func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, pro
 	}
 }
 
-// pace is how far a fetch has come. What an attempt has brought that failed is lost, so only what
+// pace is how far a fetch has come. What an attempt has got that failed is lost, so only what
 // goes beyond all earlier ones counts.
 type pace struct {
 	tell           func(bytes uint64)

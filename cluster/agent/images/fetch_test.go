@@ -17,7 +17,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/identity/authority"
 )
 
-// TestFetch: an image and its working directory come whole. A second fetch brings the directory
+// TestFetch: an image and its working directory come whole. A second fetch gets the directory
 // alone, as it is then.
 func TestFetch(t *testing.T) {
 	p := start(t, 1, 2, 3)

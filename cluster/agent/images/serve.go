@@ -22,8 +22,8 @@ import (
 
 // Lender decides what other nodes get.
 type Lender interface {
-	// Lend returns an image that a node asks for. The error is api.ErrUnavailable while it is not known
-	// whether the node may have it.
+	// Lend returns an image that a node asks for. The error is api.ErrNotPermitted or api.ErrNotFound
+	// if it may not have it, and another one if it may ask again.
 	Lend(context.Context, *api.MayFetchRequest) (Loan, error)
 }
 
