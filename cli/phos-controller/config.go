@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"time"
 
@@ -44,6 +45,9 @@ type config struct {
 		Keep     Duration `toml:"keep" comment:"how long launches that have ended are listed"`
 		KeepMost int      `toml:"keep_most" comment:"how many of those there are at most; the oldest are forgotten first"`
 	} `toml:"launches"`
+	Images struct {
+		Keep string `toml:"keep" comment:"where images without checkpoint.dir are: node, or peers:N, on N other nodes, too"`
+	} `toml:"images"`
 	Metrics struct {
 		Listen string `toml:"listen" comment:"unix:/path or a loopback host:port for Prometheus; empty: none"`
 	} `toml:"metrics"`
@@ -90,6 +94,7 @@ func defaults() config {
 	c.Nodes.Certificate = Duration(authority.NodeLife)
 	c.Metrics.Listen = "127.0.0.1:9411"
 	c.Launches.Keep, c.Launches.KeepMost = Duration(7*24*time.Hour), control.DefaultKeepMost
+	c.Images.Keep = keepOnNode
 	c.Clusterfudge.Listen = "127.0.0.1:7413"
 	c.Scheduler = defaultScheduler
 	return c
@@ -117,6 +122,25 @@ func readConfig(path string) (config, error) {
 	return c, nil
 }
 
+// keepOnNode is the value of images.keep for no copies, maxPeers the most that there may be.
+const (
+	keepOnNode = "node"
+	maxPeers   = 16
+)
+
+// peersOf reads images.keep.
+func peersOf(keep string) (peers int, err error) {
+	if keep == keepOnNode {
+		return 0, nil
+	}
+	number, found := strings.CutPrefix(keep, "peers:")
+	peers, err = strconv.Atoi(number)
+	if !found || err != nil || peers < 1 || peers > maxPeers {
+		return 0, fmt.Errorf("images.keep is %q: want %s, or peers:N with N from 1 to %d", keep, keepOnNode, maxPeers)
+	}
+	return peers, nil
+}
+
 // settings returns what package control is configured with.
 func (c *config) settings(version string) (control.Settings, error) {
 	s := control.Settings{
@@ -129,6 +153,10 @@ func (c *config) settings(version string) (control.Settings, error) {
 	}
 	if _, err := fmt.Sscanf(c.Controller.Ports, "%d-%d", &s.Ports.From, &s.Ports.To); err != nil {
 		return s, fmt.Errorf("controller.ports is %q: want a range as 20000-29999", c.Controller.Ports)
+	}
+	var err error
+	if s.Peers, err = peersOf(c.Images.Keep); err != nil {
+		return s, err
 	}
 	if c.Controller.Lease >= c.Nodes.FenceAfter {
 		return s, fmt.Errorf("controller.lease is %v; it must be shorter than nodes.fence_after of %v, or launches stop when a "+

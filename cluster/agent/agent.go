@@ -53,6 +53,8 @@ type Agent struct {
 	program     *trunk.Program
 	// cgroups is the cgroup in which those of attempts are.
 	cgroups string
+	// copier fetches images that the node keeps for others.
+	copier *images.Copier
 	// turn has a value while an attempt is being saved: one at a time.
 	turn chan struct{}
 	// sent has the keys of attempts whose logs the leader has up to their ends, or does not want.
@@ -86,7 +88,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 		return nil, err
 	}
 	a.code, a.program = &codeCache{Store: code}, &trunk.Program{Path: a.path("trunk")}
-	a.attempts = newAttempts(a)
+	a.attempts, a.copier = newAttempts(a), images.NewCopier(a.copyImage, a.tellCopied)
 	return a, a.attempts.adopt(ctx)
 }
 
@@ -125,9 +127,10 @@ func (a *Agent) serveImages(ctx context.Context) (wait func()) {
 	a.mu.Lock()
 	a.images = server.Port()
 	a.mu.Unlock()
-	served := make(chan struct{})
-	go func() { defer close(served); server.Serve(ctx) }()
-	return func() { <-served }
+	var served sync.WaitGroup
+	served.Go(func() { server.Serve(ctx) })
+	served.Go(func() { a.copier.Run(ctx) })
+	return served.Wait
 }
 
 // Hello implements Host.

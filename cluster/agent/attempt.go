@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/phos-gpu/phos/cluster/agent/images"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
@@ -139,6 +140,9 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 		t.neverStarted()
 	case ctx.Err() != nil:
 		t.set.gone(t)
+	case errors.Is(err, images.ErrUnreachable): // another node may have it by now, or none
+		t.say(func(r *api.Report) { r.UnstartedReason = err.Error() })
+		t.neverStarted()
 	default:
 		t.set.agent.config.Log.Warn("attempt not started", "attempt", t.key, "error", err)
 		t.ended(supervisor.Status{Processes: []supervisor.ProcessStatus{{Exit: &launch.Exit{Error: err.Error()}}}})

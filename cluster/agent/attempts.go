@@ -122,6 +122,9 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 		}
 		s.forgetOthers(orders)
 	}
+	if copies := orders.GetCopies(); copies != nil {
+		s.agent.copier.Want(copies.GetOrders())
+	}
 	for _, saved := range orders.GetSaved() {
 		go s.agent.discardBefore(saved)
 	}

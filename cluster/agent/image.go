@@ -73,7 +73,7 @@ func (a *Agent) goOn(ctx context.Context, spec *supervisor.Spec, o owner, work s
 		return err
 	}
 	dir := image.GetDir()
-	if order.GetImageFrom() != nil {
+	if !image.GetShared() { // this node may have a copy
 		dir = a.path("images", savedKey(order).String())
 	}
 	return replaceByRestore(spec, saver.RestoreOrder{
@@ -201,34 +201,77 @@ func (a *Agent) Lend(ctx context.Context, asked *api.MayFetchRequest) (images.Lo
 	}}, nil
 }
 
-// fetchImage fetches an image and its working directories from the node that has them.
+// fetchImage fetches an image and its working directories from the node that has them, to start from
+// it.
 func (a *Agent) fetchImage(ctx context.Context, order *api.Order, o owner, work string, progress func(string)) error {
-	from, of := order.GetImageFrom(), savedKey(order)
+	from := order.GetImageFrom()
 	if from.GetAddress() == "" {
 		return fmt.Errorf("its image is on node %s, from which it cannot be fetched", from.GetNode())
 	}
-	dir, err := a.imageDir(of, o, nil)
+	told := func(bytes uint64) {
+		progress(fmt.Sprintf("fetching its image from node %s, %s so far", from.GetNode(), words.Bytes(bytes)))
+	}
+	told(0)
+	return a.fetchInto(ctx, images.Want{
+		From: from, Of: savedKey(order), As: o.rights(), Order: images.ReceiveOrder{
+			Generation: order.GetImage().GetGeneration(), Work: workDirs(work, len(order.GetProcesses())),
+		},
+	}, o, told)
+}
+
+// fetchInto fetches an image into its directory on this node.
+func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told func(bytes uint64)) error {
+	dir, err := a.imageDir(want.Of, o, nil)
 	if err != nil {
 		return err
 	}
-	dirs := workDirs(work, len(order.GetProcesses()))
+	want.Order.Dir, want.Order.Others = dir, a.otherImages(want.Of)
 	prepare := func() error {
-		for _, each := range dirs {
+		for _, each := range want.Order.Work {
 			if err := makeEmpty(each, o); err != nil {
 				return fmt.Errorf("working directory: %w", err)
 			}
 		}
 		return nil
 	}
-	told := func(bytes uint64) {
-		progress(fmt.Sprintf("fetching its image from node %s, %s so far", from.GetNode(), words.Bytes(bytes)))
+	return images.Fetcher{Source: a.config.Peers}.Fetch(ctx, want, prepare, told)
+}
+
+// errRunsHere is returned for a copy of a launch that runs on this node.
+var errRunsHere = errors.New("the launch runs on this node")
+
+// copyImage fetches an image to keep a copy of it.
+func (a *Agent) copyImage(ctx context.Context, order *api.CopyOrder) error {
+	of := keyOf(order.GetAttempt())
+	if err := of.Check(); err != nil {
+		return err
 	}
-	told(0)
-	return images.Fetcher{Source: a.config.Peers}.Fetch(ctx, images.Want{
-		From: from, Of: of, As: o.rights(), Order: images.ReceiveOrder{
-			Dir: dir, Generation: order.GetImage().GetGeneration(), Others: a.otherImages(of), Work: dirs,
+	if len(a.attempts.owners(of.Launch)) > 0 {
+		return errRunsHere
+	}
+	o, err := a.lookUp(order.GetOwner())
+	if err != nil {
+		return err
+	}
+	work, err := a.workOfImage(of.Launch, order.GetWork())
+	if err != nil {
+		return err
+	}
+	return a.fetchInto(ctx, images.Want{
+		From: order.GetFrom(), Of: of, As: o.rights(), Order: images.ReceiveOrder{
+			Generation: order.GetGeneration(), Work: workDirs(work, int(order.GetProcesses())), Keep: int(order.GetKeep()),
 		},
-	}, prepare, told)
+	}, o, func(uint64) {})
+}
+
+// tellCopied tells the leader what has become of a copy.
+func (a *Agent) tellCopied(order *api.CopyOrder, err error) {
+	at, copied := order.GetAttempt(), &api.Copied{Generation: order.GetGeneration()}
+	if err != nil {
+		copied.Error = err.Error()
+		a.config.Log.Warn("image not copied", "attempt", keyOf(at), "from", order.GetFrom().GetNode(), "error", err)
+	}
+	a.attempts.send(&api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), Copied: copied})
 }
 
 // otherImages returns the directories of other images of a launch on this node. The newest attempts

@@ -80,6 +80,7 @@ func (a *Agent) prepare(
 	if err != nil {
 		return spec, err
 	}
+	a.copier.Leave(spec.Key.Launch) // a copy would write into the same directories
 	var source string
 	if order.GetImageFrom() != nil {
 		err = a.fetchImage(ctx, order, owner, work, progress)

@@ -119,8 +119,8 @@ func (l *Leader) blocker(n *node, want *fit.Need) string {
 	switch {
 	case !t.Allowed(want.Place):
 		return "not where the launch may run"
-	case len(want.Replicas) == 1 && !reaches(&t, &want.Replicas[0], l.nodes[want.Replicas[0].Node]):
-		return fmt.Sprintf("its image is on the disk of node %s, and cannot be fetched from there", want.Replicas[0].Node)
+	case len(want.Replicas) == 1 && !reaches(&t, &want.Replicas[0], l.nodes):
+		return fmt.Sprintf("its image is on the disk of node %s, and cannot be fetched from there", strings.Join(want.Replicas[0].Nodes, ", "))
 	case n.Cordoned || n.Draining:
 		return "cordoned"
 	case !t.Open:

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/control/backlog"
 	"github.com/phos-gpu/phos/cluster/control/clock"
+	"github.com/phos-gpu/phos/cluster/control/copies"
 	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/session"
 	"github.com/phos-gpu/phos/cluster/control/writer"
@@ -39,6 +40,7 @@ type Leader struct {
 	imaged map[*entry]struct{}
 	nodes  map[string]*node
 	tables tables
+	copies copies.Keeper
 	// mayStart means that parts may have got their places.
 	mayStart  bool
 	queues    []*queue
@@ -78,6 +80,7 @@ func NewLeader(ctx context.Context, from Beginning, settings Settings, log *slog
 		log:      log.With("epoch", from.Leadership.Epoch()),
 		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
 		requests: map[requestKey][]*entry{}, waiting: map[*entry]struct{}{}, imaged: map[*entry]struct{}{},
+		copies:   copies.Keeper{Peers: settings.Peers},
 		tables:   tables{stale: map[*node]struct{}{}},
 		watchers: map[Watcher]struct{}{}, questions: session.NewQuestions(),
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},

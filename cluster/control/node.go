@@ -124,6 +124,7 @@ func (l *Leader) lookAtTheClock() {
 			l.takeInventory(n)
 		}
 	}
+	l.lookAtCopies()
 	now := l.clock.Wall()
 	l.quotas.forgetUploads(now.Add(-l.settings.KeepEnded))
 	for _, e := range l.launches {
@@ -170,7 +171,7 @@ func (l *Leader) giveUp(n *node, reason string) {
 	l.nodeEvent(n, "gone", reason)
 	l.setOpen(n, false)
 	for _, e := range n.entries() {
-		l.loseImages(e, n.Name)
+		l.loseImages(e)
 	}
 	l.loseProcesses(n)
 }

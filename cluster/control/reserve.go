@@ -35,7 +35,7 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 			has = &fit.Taken{}
 			used[a.Node] = has
 		}
-		if t := n.tableNode(); !t.Takes(&want, &r, *has) || !reaches(&t, &r, l.nodes[r.Node]) {
+		if t := n.tableNode(); !t.Takes(&want, &r, *has) || !reaches(&t, &r, l.nodes) {
 			return nil, fmt.Errorf("%w: %s", errNoRoom, a.Node)
 		}
 		has.Add(&r)
@@ -47,13 +47,15 @@ func (l *Leader) reserve(p *part) ([]launch.Assignment, error) {
 	return assigned, nil
 }
 
-// reaches reports whether a node has the image of a replica, or can fetch it from the holder, which
-// may be nil.
-func reaches(on *fit.Node, r *fit.Replica, holder *node) bool {
-	if holder == nil {
-		return fit.Table{}.Reaches(on, r)
+// reaches reports whether a node has the image of a replica, or can fetch it from one of the nodes.
+func reaches(on *fit.Node, r *fit.Replica, nodes map[string]*node) bool {
+	var holders fit.Table
+	for _, name := range r.Nodes {
+		if n := nodes[name]; n != nil {
+			holders = append(holders, n.tableNode())
+		}
 	}
-	return fit.Table{holder.tableNode()}.Reaches(on, r)
+	return on.Reaches(r, holders.Sends(r))
 }
 
 // freePorts returns the first of some ports in a row that no replica on a node has, and that are

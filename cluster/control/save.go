@@ -2,11 +2,9 @@ package control
 
 import (
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
@@ -166,106 +164,4 @@ func (e *entry) originText(r *launch.Replica) string {
 	}
 	return fmt.Sprintf(", from generation %d in %s, saved on %s at %s",
 		image.Generation, image.Dir, image.Node, image.At.Format(time.TimeOnly))
-}
-
-// boundTo returns the image from which a replica that waits for a place will start; nil: from its
-// beginning.
-func (e *entry) boundTo(replica int) *record.Image {
-	return e.Image(e.State.Cut[replica])
-}
-
-// bind notes where replicas have to be placed because of their images.
-func (e *entry) bind(n *fit.Need) {
-	for i := range n.Replicas {
-		r := &n.Replicas[i]
-		image := e.boundTo(r.Number)
-		if image == nil {
-			continue
-		}
-		r.HadGPUs = image.GPUs
-		if !image.Shared {
-			r.Node = image.Node
-		}
-	}
-}
-
-// binding names the images from which some replicas will start.
-func (e *entry) binding(replicas []int) (text string) {
-	for _, i := range replicas {
-		if image := e.boundTo(i); image != nil {
-			text += image.Name() + "\n"
-		}
-	}
-	return text
-}
-
-// loseImages drops the images of a launch that are on the disk of a node, from which it can no
-// longer go on.
-func (l *Leader) loseImages(e *entry, name string) {
-	for i := range e.State.Replicas {
-		image := e.boundTo(i)
-		if image == nil || image.Shared || image.Node != name {
-			continue
-		}
-		l.event(e, "image lost", fmt.Sprintf(
-			"generation %d in %s is on the disk of node %s, which is gone: it starts from its beginning",
-			image.Generation, image.Dir, name))
-		l.mustApply(e, launch.ImagesLost{})
-		e.Saved = time.Time{}
-		return
-	}
-}
-
-// endedOn tells the nodes on which a launch has run that it has completed: its images may go.
-func (l *Leader) endedOn(e *entry) {
-	ended := &api.EndedLaunch{Launch: e.ID, Owner: e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory}
-	for _, n := range e.connected(l.nodes) {
-		n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Ended: []*api.EndedLaunch{ended}})
-	}
-}
-
-// connected returns the nodes on which a launch has run whose agents are connected.
-func (e *entry) connected(nodes map[string]*node) (found []*node) {
-	for _, span := range e.Spans {
-		n := nodes[span.Node]
-		if n != nil && n.session != nil && !slices.Contains(found, n) {
-			found = append(found, n)
-		}
-	}
-	return found
-}
-
-// tellCut tells nodes which images of a launch the store has, so that they remove those of earlier
-// attempts. A node that does not hear of one image hears of the next.
-func (l *Leader) tellCut(e *entry) {
-	for i := range e.State.Replicas {
-		image := e.boundTo(i)
-		if image == nil || image.Attempt <= max(1, e.cutOf[i]) {
-			continue
-		}
-		if n := l.nodes[image.Node]; n == nil || n.session == nil {
-			continue
-		}
-		if e.cutOf == nil {
-			e.cutOf = map[int]int{}
-		}
-		e.cutOf[i] = image.Attempt
-		for _, n := range e.connected(l.nodes) { // some may have fetched earlier ones
-			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
-				Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
-				Owner:   e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory,
-			}}})
-		}
-	}
-}
-
-// keptImages are the launches whose images nodes keep: those that may still go on from them, and
-// failed and stopped ones as long as the cluster remembers them.
-func (l *Leader) keptImages() (ids []string) {
-	for e := range l.imaged {
-		if e.State.Phase != launch.Ended || e.State.Result != launch.Completed {
-			ids = append(ids, e.ID)
-		}
-	}
-	return ids
 }

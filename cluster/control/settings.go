@@ -16,6 +16,8 @@ type Settings struct {
 	// Placement is the name of the placement among the policies, and Scheduler says in words which
 	// policies these are.
 	Placement, Scheduler string
+	// Peers is on how many nodes an image is kept besides the one that has taken it.
+	Peers int
 	// Ports is the range of TCP ports that launches get on each node.
 	Ports PortRange
 	// KeepEnded is how long a launch that has ended is kept, and KeepMost how many of those are: the

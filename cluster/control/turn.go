@@ -4,11 +4,13 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
+	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Turn is what a request may look at and change, in the leader's goroutine. Neither a turn nor a
@@ -57,13 +59,37 @@ func (t Turn) Members(of *record.Launch) *api.MembersReply { return t.leader.ord
 func (t Turn) MayFetch(of *record.Launch, from string, asked *api.MayFetchRequest) (*api.MayFetchReply, error) {
 	var reply *api.MayFetchReply
 	if n := t.leader.nodes[asked.GetNode()]; n != nil && n.Key == asked.GetKey() {
-		reply = order.MayFetch(of, from, asked)
+		reply = order.MayFetch(of, from, asked, func(i *record.Image) bool {
+			return t.leader.copies.Ordered(n.Name, i.Name())
+		})
 	}
 	if reply == nil {
 		return nil, fmt.Errorf("%w: node %.100q starts nothing from generation %d of attempt %d of launch %s",
 			api.ErrNotPermitted, asked.GetNode(), asked.GetGeneration(), asked.GetAttempt().GetAttempt(), of.ID)
 	}
 	return reply, nil
+}
+
+// Risk says why an image may be lost; empty: a node that can be counted on has it.
+func (t Turn) Risk(i *record.Image) string {
+	if i.Shared {
+		return ""
+	}
+	var states []string
+	for _, name := range i.Holders() {
+		n := t.leader.nodes[name]
+		switch {
+		case n == nil:
+			states = append(states, name+", which was removed")
+		case t.leader.state(n) != ready:
+			states = append(states, fmt.Sprintf("%s, which is %s", name, t.leader.state(n)))
+		case n.Draining:
+			states = append(states, name+", which is drained")
+		default:
+			return ""
+		}
+	}
+	return "it is only on node " + strings.Join(states, ", and on ")
 }
 
 // HasNodes reports whether a node has joined.
@@ -127,6 +153,11 @@ func (t Turn) RemoveNode(name, by string, force bool) error {
 	if len(n.live) > 0 && !force {
 		return fmt.Errorf("%w: launches run on node %s: drain it first, or say with --force that the machine is off",
 			api.ErrRefused, n.Name)
+	}
+	if only := t.leader.onlyImages(n); len(only) > 0 && !force {
+		return fmt.Errorf("%w: the disk of node %s alone has images from which launches go on: %s; drain it first and wait until "+
+			"they are copied or run elsewhere (phos checkpoints), or say with --force that they start from their beginning",
+			api.ErrRefused, n.Name, words.Clip(strings.Join(only, ", ")))
 	}
 	t.leader.removeNode(n, by)
 	return nil

@@ -342,13 +342,13 @@ func (s *State) setCut(images map[int]string) error {
 	return nil
 }
 
-// apply drops the cut. All that waits to go on from it begins, so what has ended is needed again.
+// apply drops the cut, or goes back to an older one. Without one, all that waits to go on from it begins, so what has ended is needed again.
 func (e ImagesLost) apply(s *State) error {
 	if len(s.Cut) == 0 || s.Phase == Ended || s.Phase == Stopping && s.Goal == ToEnd {
 		return nil
 	}
-	s.Cut = nil
-	if s.Phase == Running {
+	s.Cut = e.Instead
+	if s.Phase == Running || len(s.Cut) > 0 {
 		return nil // what runs goes on
 	}
 	for i := range s.Replicas {

@@ -70,9 +70,9 @@ type (
 	Saved struct{ Images map[int]string }
 	// Checkpointed means that all live replicas were saved in one cut, and go on.
 	Checkpointed struct{ Images map[int]string }
-	// ImagesLost means that the images of the last cut can no longer be read: the launch starts from
-	// its beginning.
-	ImagesLost struct{}
+	// ImagesLost means that the images of the last cut can no longer be read. Instead has older ones,
+	// for the same replicas; none: the launch starts from its beginning.
+	ImagesLost struct{ Instead map[int]string }
 	// SaveFailed means that the processes still run. A restartable launch is stopped and queued
 	// again; any other runs on.
 	SaveFailed struct{ Problem string }

@@ -21,6 +21,8 @@ type Image struct {
 	// Key is that of the node's phosd, by which another node knows a shared image for genuine. People
 	// are not shown it.
 	Key []byte `json:"key,omitempty"`
+	// Copies are other nodes that have it on their disks.
+	Copies []string `json:"copies,omitempty"`
 	// GPUs are those that the attempt had.
 	GPUs []int `json:"gpus,omitempty"`
 
@@ -32,6 +34,9 @@ type Image struct {
 
 // Name returns what a launch's state calls the image.
 func (i *Image) Name() string { return fmt.Sprintf("%s:%s#%d", i.Node, i.Dir, i.Generation) }
+
+// Holders returns the nodes that have it on their disks, the one that has taken it first.
+func (i *Image) Holders() []string { return append([]string{i.Node}, i.Copies...) }
 
 // maxImages is how many images a launch remembers.
 const maxImages = 20
@@ -61,6 +66,16 @@ func (l *Launch) names(image *Image) bool {
 		}
 	}
 	return false
+}
+
+// NewestOf returns the newest image of a replica for which holds returns true; nil: there is none.
+func (l *Launch) NewestOf(replica int, holds func(*Image) bool) *Image {
+	for i := len(l.Images) - 1; i >= 0; i-- {
+		if image := &l.Images[i]; image.Replica == replica && holds(image) {
+			return image
+		}
+	}
+	return nil
 }
 
 // Superseded reports whether nothing goes on from an image any more: a later attempt of its replica

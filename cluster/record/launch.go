@@ -88,9 +88,9 @@ const (
 // ExecEvent is the kind of events about commands of phos exec.
 const ExecEvent = "exec"
 
-// launchVersion is the version that Encode writes. Version 1 knew no images, and version 2 no
-// replicas that leave.
-const launchVersion = 3
+// launchVersion is the version that Encode writes. Version 1 knew no images, version 2 no replicas
+// that leave, and version 3 no copies of images.
+const launchVersion = 4
 
 // Encode returns the value for the store.
 func (l *Launch) Encode() []byte { return encode("launch", launchVersion, l) }

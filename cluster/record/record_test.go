@@ -107,7 +107,10 @@ func TestFormat(t *testing.T) {
 	l, n, c := someLaunch(t), someNode(), &Cluster{ID: "c1", Created: at}
 	leaving := withImages(t)
 	leaving.State.Replicas[0].Leaving = true
-	golden.Check(t, "testdata/launch.v3.json", leaving.Encode())
+	copied := withImages(t)
+	copied.State.Replicas[0].Leaving = true
+	copied.Images[0].Copies = []string{"b", "c"}
+	golden.Check(t, "testdata/launch.v4.json", copied.Encode())
 	golden.Check(t, "testdata/node.v2.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
 	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
@@ -128,7 +131,7 @@ func TestFormat(t *testing.T) {
 	if got, err := DecodeLaunch(l.Encode()); err != nil || !reflect.DeepEqual(&got, l) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for version, want := range map[int]*Launch{1: l, 2: withImages(t), 3: leaving} {
+	for version, want := range map[int]*Launch{1: l, 2: withImages(t), 3: leaving, 4: copied} {
 		text, err := os.ReadFile(fmt.Sprintf("testdata/launch.v%d.json", version))
 		if err != nil {
 			t.Fatal(err)

@@ -1,13 +1,14 @@
 package cluster
 
 import (
-	"os"
-	"path/filepath"
+	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/tests/harness"
 )
 
 // keeping returns a counting launch that leaves files in its working directory when it begins, and
@@ -50,8 +51,81 @@ func TestFetch(t *testing.T) {
 	if text := s.logsOf(id, 3); !strings.HasSuffix(text, "kept\nkept\nkept\n") {
 		t.Errorf("the log ends with %q", text[max(0, len(text)-200):])
 	}
-	for _, h := range s.hosts {
-		left, err := os.ReadDir(filepath.Join(h.DiskPath("/var/lib/phos-agent"), "images"))
-		t.Logf("%s keeps %v, %v", h.Name, left, err)
+}
+
+// withCopies are settings by which each image is on two nodes.
+const withCopies = settings + "[images]\nkeep = \"peers:1\"\n"
+
+// awaitCopies waits until the newest image of a launch is on a number of other nodes, and returns
+// it.
+func (s *site) awaitCopies(id string, count int) (newest *api.Image) {
+	s.Helper()
+	harness.Eventually(s.T, fmt.Sprintf("the newest image has %d copies", count), func() bool {
+		all := s.get(id).GetImages()
+		if len(all) == 0 {
+			return false
+		}
+		newest = all[len(all)-1]
+		return newest.GetCurrent() && newest.GetRisk() == "" && len(newest.GetCopies()) == count
+	})
+	return newest
+}
+
+// TestCopies: a launch whose host dies goes on from a copy on another one, without a directory that
+// they share; again from the next one.
+func TestCopies(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	s := newSiteWith(t, shape{hosts: 4, controllers: 1, gpus: 1}, withCopies)
+	dir := s.share("witness")
+	spec := s.keeping(dir)
+	spec.Checkpoint.Every = launch.Duration(time.Second)
+	spec.Place.Hostnames = []string{"node2", "node3", "node4"} // the controller is on the other one
+	id := s.launch(spec)
+	s.awaitRunning(id)
+	for attempt := uint32(1); attempt <= 2; attempt++ {
+		s.awaitSteps(id, attempt, 0)
+		harness.Eventually(t, "an image of this attempt is current", func() bool {
+			newest := s.awaitCopies(id, 1)
+			return newest.GetAttempt() == attempt
+		})
+		victim := s.host(s.get(id).GetReplicas()[0].GetNode())
+		_, reached := s.steps(id, attempt)
+		victim.Kill()
+		s.awaitMoved(id, victim.Name)
+		s.awaitSteps(id, attempt+1, 0)
+		if first, _ := s.steps(id, attempt+1); first <= 0 || first > reached+1 {
+			t.Errorf("attempt %d begins with step %d, and the one before had printed %d", attempt+1, first, reached)
+		}
 	}
+	s.finish(id, dir)
+	if text := s.logsOf(id, 3); !strings.HasSuffix(text, "kept\nkept\nkept\n") {
+		t.Errorf("the log ends with %q", text[max(0, len(text)-200):])
+	}
+}
+
+// TestDrainedImageIsCopied: what is on a drained host alone is copied elsewhere, so that the host
+// can be switched off; until then it cannot be removed.
+func TestDrainedImageIsCopied(t *testing.T) {
+	s := newSite(t, 2, 1)
+	dir := s.share("witness")
+	spec := s.keeping(dir)
+	spec.Place.Hostnames = []string{"node2"}
+	id := s.launch(spec)
+	s.awaitRunning(id)
+	s.awaitSteps(id, 1, 0)
+	s.suspend(id)
+	_, err := s.cluster.RemoveNode(t.Context(), &api.RemoveNodeRequest{Name: "node2"})
+	if err == nil || !strings.Contains(err.Error(), "the disk of node node2 alone has images") || !strings.Contains(err.Error(), id) {
+		t.Errorf("removed with the only image: %v", err)
+	}
+	s.drain("node2", true)
+	s.awaitCopies(id, 1)
+	said := s.hosts[0].Run(s.hosts[0].Binary("pos_cli"), "checkpoints", id)
+	if !strings.Contains(said, "node2,node1") || !strings.Contains(said, "current") {
+		t.Errorf("phos checkpoints says: %s", said)
+	}
+	if _, err := s.cluster.RemoveNode(t.Context(), &api.RemoveNodeRequest{Name: "node2"}); err != nil {
+		t.Error(err)
+	}
+	s.hosts[1].Kill()
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/phos-gpu/phos/cli/cluster/reach"
 	"github.com/phos-gpu/phos/cli/cluster/view"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -29,6 +30,49 @@ func showVerb(flags *flag.FlagSet) run {
 		}
 		return view.Launch(to.Out, reply.GetLaunch(), time.Now())
 	})
+}
+
+// checkpointsVerb lists images.
+func checkpointsVerb(flags *flag.FlagSet) run {
+	asJSON := flags.Bool("json", false, "print JSON")
+	return func(ctx context.Context, to verb.Streams, ids []string) error {
+		client, err := reach.Connect()
+		if err != nil {
+			return err
+		}
+		defer client.Close()
+		if len(ids) == 0 {
+			if ids, err = saved(ctx, client); err != nil {
+				return err
+			}
+		}
+		launches := []*api.Launch{}
+		for _, id := range ids {
+			reply, err := client.Launches.Get(ctx, &api.GetRequest{Id: id})
+			if err != nil {
+				return fmt.Errorf("images of %s: %w", id, err)
+			}
+			launches = append(launches, reply.GetLaunch())
+		}
+		if *asJSON {
+			return view.JSON(to.Out, view.Objects(launches))
+		}
+		return view.Images(to.Out, launches, time.Now())
+	}
+}
+
+// saved returns the launches that have images and have not ended.
+func saved(ctx context.Context, client *api.Client) (ids []string, err error) {
+	reply, err := client.Launches.List(ctx, &api.ListRequest{})
+	if err != nil {
+		return nil, fmt.Errorf("list launches: %w", err)
+	}
+	for _, l := range reply.GetLaunches() {
+		if l.GetCheckpointUnixMs() > 0 {
+			ids = append(ids, l.GetId())
+		}
+	}
+	return ids, nil
 }
 
 // whyVerb prints why a launch waits.

@@ -70,6 +70,19 @@ Below them are the last images: where, which generation, when, and how long the 
     phos show 42 --json | jq '.replicas[].node'` + "\n" + naming,
 			Setup: showVerb,
 		},
+		{
+			Name: "checkpoints", Word: true, Arguments: "[ID...]", Summary: "list the images of launches",
+			About: `Lists the images from which launches go on, and older ones that are still there: of the named
+launches, or of all that have not ended and that the caller may see.
+
+NODES are those that have an image on their disks; the first one has taken it. An image at risk is
+on no node that can be counted on: if that node is lost, the launch goes back to an older image, or
+to its beginning. [images] in the controller's configuration says how many copies there are.
+
+    phos checkpoints
+    phos checkpoints train --json | jq '.[].images[] | select(.current) | .copies'` + "\n" + naming,
+			Setup: checkpointsVerb,
+		},
 		stopVerb(), suspendVerb(), resumeVerb(), rerunVerb(), execVerb(), topVerb(),
 	}
 }

@@ -125,15 +125,48 @@ func Launch(to io.Writer, l *api.Launch, now time.Time) error {
 		fmt.Fprint(out, "\nIMAGE\tGENERATION\tSAVED\tNODE\tMEMORY\tWRITTEN\tPAUSE\n")
 	}
 	for _, i := range l.GetImages() {
-		node := humanize.Shorten(i.GetNode(), maxName)
-		if i.GetShared() {
-			node += " (shared)"
-		}
 		fmt.Fprintf(out, "%s\t%d\t%s ago\t%s\t%s\t%s\t%s\n", humanize.Printable(i.GetDir()), i.GetGeneration(),
-			since(i.GetUnixMs(), now), node, humanize.Bytes(i.GetBytes()), humanize.Bytes(i.GetWrittenBytes()),
+			since(i.GetUnixMs(), now), holdersText(i), humanize.Bytes(i.GetBytes()), humanize.Bytes(i.GetWrittenBytes()),
 			humanize.Microseconds(i.GetPauseUs()))
 	}
 	return out.Flush()
+}
+
+// holdersText names the nodes that have an image.
+func holdersText(i *api.Image) string {
+	if i.GetShared() {
+		return humanize.Shorten(i.GetNode(), maxName) + " (shared)"
+	}
+	var names []string
+	for _, name := range append([]string{i.GetNode()}, i.GetCopies()...) {
+		names = append(names, humanize.Shorten(name, maxName))
+	}
+	return strings.Join(names, ",")
+}
+
+// Images prints a row for each image of some launches.
+func Images(to io.Writer, launches []*api.Launch, now time.Time) error {
+	out := tabwriter.NewWriter(to, 0, 8, 2, ' ', 0)
+	fmt.Fprint(out, "ID\tNAME\tATTEMPT\tGENERATION\tSAVED\tMEMORY\tNODES\tSTATE\n")
+	for _, l := range launches {
+		for _, i := range l.GetImages() {
+			fmt.Fprintf(out, "%s\t%s\t%d\t%d\t%s ago\t%s\t%s\t%s\n", humanize.Printable(l.GetId()),
+				humanize.Shorten(l.GetName(), maxName), i.GetAttempt(), i.GetGeneration(), since(i.GetUnixMs(), now),
+				humanize.Bytes(i.GetBytes()), holdersText(i), imageState(i))
+		}
+	}
+	return out.Flush()
+}
+
+// imageState says whether an image is needed, and whether it may be lost.
+func imageState(i *api.Image) string {
+	switch {
+	case !i.GetCurrent():
+		return "older"
+	case i.GetRisk() != "":
+		return "at risk: " + humanize.Printable(i.GetRisk())
+	}
+	return "current"
 }
 
 // at returns a time, and how long ago it was.

@@ -18,6 +18,7 @@
 //	send.go     the role that reads
 //	receive.go  the role that writes
 //	pack.go     a directory as an archive; unpack.go: back
+//	copier.go   images that a node keeps for others
 //
 // Read order.go. tests/cluster moves launches between nodes.
 package images

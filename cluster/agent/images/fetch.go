@@ -51,7 +51,7 @@ const (
 )
 
 // errAgain means that the other node may answer another time.
-var errAgain = errors.New("it may answer later")
+var errAgain = errors.New("asked again")
 
 // Fetch gets an image. progress gets the bytes that have come so far. prepare makes the working
 // directories empty, before each attempt.
@@ -73,8 +73,11 @@ func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, pro
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.Is(err, errAgain) || time.Since(p.last) > limit:
+		case !errors.Is(err, errAgain):
 			return fmt.Errorf("image of attempt %s on node %s: %w", want.Of, want.From.GetNode(), err)
+		case time.Since(p.last) > limit:
+			return fmt.Errorf("image of attempt %s on node %s: %w for %v: %w",
+				want.Of, want.From.GetNode(), ErrUnreachable, limit, err)
 		}
 		_ = ticks.Pause(ctx, wait) // the end of the context is seen above
 	}

@@ -35,6 +35,8 @@ type ReceiveOrder struct {
 	Others     []string `json:"others,omitempty"`
 	// Work are the working directories, in the order of SendOrder. They are empty.
 	Work []string `json:"work"`
+	// Keep is how many generations stay; 0: all.
+	Keep int `json:"keep,omitempty"`
 }
 
 // offer is the first line that a receiver writes. The hashes that it has follow.
@@ -49,6 +51,8 @@ const endMark = "phos: end of the directories\n"
 var (
 	// ErrCutShort means that the other node has not sent all.
 	ErrCutShort = errors.New("the other node has not sent all of it")
+	// ErrUnreachable means that the other node has not answered for long, or not sent anything.
+	ErrUnreachable = errors.New("it cannot be reached")
 	// ErrBusy means that the node is sending to others: ask again.
 	ErrBusy = errors.New("the node sends as many images as it may")
 )

@@ -58,6 +58,11 @@ func receive(ctx context.Context, order ReceiveOrder, in io.Reader, out io.Write
 			return err
 		}
 	}
+	if order.Keep > 0 {
+		if _, err := dir.Prune(ctx, store.Keep{Newest: order.Keep}); err != nil {
+			return err
+		}
+	}
 	if err := unpack(order.Work, from); err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ type fitting struct {
 	table         Table
 	need          *Need
 	gpus          bool
+	sent          bool // the image of the replica that is being placed is sent to other nodes
 	taken         map[cluster.NodeID]*Taken
 	on            cluster.Placement
 	assigned      []launch.Assignment
@@ -55,19 +56,20 @@ func (f *fitting) placeAll() bool {
 	return true
 }
 
-// placeReplica places one replica on the best node that can take it: that with its image, if it has
-// one.
+// placeReplica places one replica on the best node that can take it: one that has its image, if there
+// is one.
 func (f *fitting) placeReplica(r *Replica) bool {
-	best, bestUnits, bestLeft := cluster.NodeID(-1), []cluster.GPU(nil), 0
+	f.sent = f.table.Sends(r)
+	best, bestUnits, bestLeft, bestHas := cluster.NodeID(-1), []cluster.GPU(nil), 0, false
 	for i := range f.table {
 		id := cluster.NodeID(i)
 		units, left, ok := f.unitsOn(id, r)
-		home := r.Node != "" && f.table[i].Name == r.Node
-		if ok && (best < 0 || home || f.better(left, bestLeft)) {
-			best, bestUnits, bestLeft = id, units, left
+		if !ok {
+			continue
 		}
-		if ok && home {
-			break
+		has := slices.Contains(r.Nodes, f.table[i].Name)
+		if best < 0 || has && !bestHas || has == bestHas && f.better(left, bestLeft) {
+			best, bestUnits, bestLeft, bestHas = id, units, left, has
 		}
 	}
 	if best < 0 {
@@ -95,7 +97,7 @@ func (f *fitting) unitsOn(id cluster.NodeID, r *Replica) (units []cluster.GPU, l
 	if has == nil {
 		has = &Taken{}
 	}
-	if !t.Takes(f.need, r, *has) || !f.table.Reaches(t, r) {
+	if !t.Takes(f.need, r, *has) || !t.Reaches(r, f.sent) {
 		return nil, 0, false
 	}
 	mask := f.free(id) &^ has.units

@@ -27,10 +27,10 @@ type Replica struct {
 	Models    [][]string
 	GPUMemory uint64
 	Ports     int
-	// Node is the one with its image on its own disk; empty: none. It is preferred, and the only one
-	// from which nodes cannot fetch images. HadGPUs are those that the image was made with: some nodes
-	// cannot give it others.
-	Node    string
+	// Nodes are those with its image on their own disks; none: it begins, or all nodes can read it. They
+	// are preferred, and others must be able to fetch it. HadGPUs are those that the image was made
+	// with: some nodes cannot give it others.
+	Nodes   []string
 	HadGPUs []int
 }
 

@@ -28,13 +28,16 @@ type Node struct {
 	Exclusive string
 }
 
-// Reaches reports whether a node has the image of a replica, or can fetch it.
-func (t Table) Reaches(on *Node, r *Replica) bool {
-	if r.Node == "" || r.Node == on.Name {
-		return true
-	}
-	at := slices.IndexFunc(t, func(n Node) bool { return n.Name == r.Node })
-	return at >= 0 && t[at].SharesImages && on.SharesImages
+// Sends reports whether some node sends the image of a replica to others.
+func (t Table) Sends(r *Replica) bool {
+	return len(r.Nodes) > 0 && slices.ContainsFunc(t, func(n Node) bool {
+		return n.SharesImages && slices.Contains(r.Nodes, n.Name)
+	})
+}
+
+// Reaches reports whether a node has the image of a replica, or can fetch it if it is sent.
+func (t *Node) Reaches(r *Replica, sent bool) bool {
+	return len(r.Nodes) == 0 || slices.Contains(r.Nodes, t.Name) || sent && t.SharesImages
 }
 
 // Takes reports whether a node can take a replica besides what others of its launch have got there

@@ -31,7 +31,8 @@ func ImageOf(r *api.Report, gpus []int) *record.Image {
 		Replica: int(said.GetReplica()), Attempt: int(said.GetAttempt()), Node: said.GetNode(), Shared: said.GetShared(),
 		Dir: said.GetDir(), Generation: said.GetGeneration(), Work: said.GetWork(), Key: r.GetImageKey(), GPUs: slices.Clone(gpus),
 		At: time.UnixMilli(said.GetUnixMs()).UTC(), Bytes: said.GetBytes(), WrittenBytes: said.GetWrittenBytes(),
-		Pause: time.Duration(said.GetPauseUs()) * time.Microsecond,
+		Pause:  time.Duration(said.GetPauseUs()) * time.Microsecond,
+		Copies: slices.Clone(said.GetCopies()),
 	}
 }
 
@@ -44,33 +45,60 @@ func ImageView(i *record.Image) *api.Image {
 		Replica: uint32(i.Replica), Attempt: uint32(i.Attempt), Node: i.Node, Shared: i.Shared, Dir: i.Dir,
 		Generation: i.Generation, Work: i.Work, UnixMs: i.At.UnixMilli(), Bytes: i.Bytes, WrittenBytes: i.WrittenBytes,
 		PauseUs: uint64(i.Pause.Microseconds()), Gpus: messages.Numbers(i.GPUs),
+		Copies: i.Copies,
 	}
 }
 
 // imageFrom says where a node fetches an image from; nil: it need not.
 func (m Maker) imageFrom(i *record.Image, node string) *api.ImageSource {
-	if i.Shared || i.Node == node {
+	if i.Shared || slices.Contains(i.Holders(), node) {
 		return nil
 	}
-	return &api.ImageSource{Node: i.Node, Address: m.Images(i.Node)}
+	from := &api.ImageSource{Node: i.Node}
+	for _, holder := range i.Holders() {
+		if address := m.Images(holder); address != "" && from.GetAddress() == "" {
+			from = &api.ImageSource{Node: holder, Address: address}
+		}
+	}
+	return from
 }
 
-// MayFetch allows that a node fetches an image from another one, if a live replica there starts
-// from it; nil: it may not.
-func MayFetch(l *record.Launch, from string, asked *api.MayFetchRequest) *api.MayFetchReply {
+// Copy returns the order by which a node fetches an image to keep it; nil: no node sends it.
+func (m Maker) Copy(l *record.Launch, i *record.Image, node string) *api.CopyOrder {
+	from := m.imageFrom(i, node)
+	if from.GetAddress() == "" {
+		return nil
+	}
+	return &api.CopyOrder{
+		Attempt:    &api.Attempt{Launch: l.ID, Replica: uint32(i.Replica), Attempt: uint32(i.Attempt)},
+		Generation: i.Generation, Owner: l.Owner, From: from, Work: i.Work,
+		Processes: uint32(processesOf(l, i)), Keep: uint32(l.State.Spec.Checkpoint.Generations()),
+	}
+}
+
+// processesOf returns how many processes an image has.
+func processesOf(l *record.Launch, i *record.Image) int {
+	return len(l.State.Spec.Jobs[l.State.Replicas[i.Replica].Job].Processes)
+}
+
+// MayFetch allows that a node fetches an image from another one that has it; nil: it may not. A node
+// may that starts a live replica from it, or is told to keep a copy.
+func MayFetch(
+	l *record.Launch, from string, asked *api.MayFetchRequest, copies func(*record.Image) bool,
+) *api.MayFetchReply {
 	number := int(asked.GetAttempt().GetReplica())
 	if number >= len(l.State.Replicas) {
 		return nil
 	}
 	r := &l.State.Replicas[number]
-	image := l.Image(r.Image)
-	if !r.Live || r.Node != asked.GetNode() || image == nil || image.Node != from || image.Shared {
+	image := l.NewestOf(number, func(i *record.Image) bool {
+		return i.Attempt == int(asked.GetAttempt().GetAttempt()) && i.Generation == asked.GetGeneration()
+	})
+	if image == nil || image.Shared || !slices.Contains(image.Holders(), from) {
 		return nil
 	}
-	if image.Attempt != int(asked.GetAttempt().GetAttempt()) || image.Generation != asked.GetGeneration() {
+	if starts := r.Live && r.Node == asked.GetNode() && r.Image == image.Name(); !starts && !copies(image) {
 		return nil
 	}
-	return &api.MayFetchReply{
-		Owner: l.Owner, Work: image.Work, Processes: uint32(len(l.State.Spec.Jobs[r.Job].Processes)),
-	}
+	return &api.MayFetchReply{Owner: l.Owner, Work: image.Work, Processes: uint32(processesOf(l, image))}
 }

@@ -16,14 +16,14 @@ import (
 func TestImage(t *testing.T) {
 	view := &api.Image{
 		Replica: 1, Attempt: 2, Node: "a", Shared: true, Dir: "/d", Generation: 3, Work: "/w", UnixMs: 1_700_000_000_123,
-		Bytes: 5, WrittenBytes: 6, PauseUs: 7, Gpus: []uint32{4, 2},
+		Bytes: 5, WrittenBytes: 6, PauseUs: 7, Gpus: []uint32{4, 2}, Copies: []string{"b"},
 	}
 	gpus := []int{4, 2}
 	got := ImageOf(&api.Report{Image: view, ImageKey: []byte("secret")}, gpus)
 	gpus[0] = 9 // the leader changes its list later
 	want := &record.Image{
 		Replica: 1, Attempt: 2, Node: "a", Shared: true, Dir: "/d", Generation: 3, Work: "/w", Key: []byte("secret"),
-		GPUs: []int{4, 2}, At: time.UnixMilli(1_700_000_000_123).UTC(), Bytes: 5, WrittenBytes: 6, Pause: 7 * time.Microsecond,
+		GPUs: []int{4, 2}, Copies: []string{"b"}, At: time.UnixMilli(1_700_000_000_123).UTC(), Bytes: 5, WrittenBytes: 6, Pause: 7 * time.Microsecond,
 	}
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
@@ -54,6 +54,7 @@ func TestNoImage(t *testing.T) {
 // TestMayFetch: a node may have the image from which a live replica of it starts, of the node that
 // has it, and no other.
 func TestMayFetch(t *testing.T) {
+	none := func(*record.Image) bool { return false }
 	make := func() (*record.Launch, *api.MayFetchRequest) {
 		l := training()
 		l.Images = []record.Image{{Node: "a", Dir: "/d", Generation: 3, Replica: 2, Attempt: 1, Work: "/w"}}
@@ -64,7 +65,7 @@ func TestMayFetch(t *testing.T) {
 	}
 	l, asked := make()
 	want := &api.MayFetchReply{Owner: "ada", Work: "/w", Processes: 2}
-	if got := MayFetch(l, "a", asked); !proto.Equal(got, want) {
+	if got := MayFetch(l, "a", asked, none); !proto.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	for name, change := range map[string]func(*record.Launch, *api.MayFetchRequest){
@@ -84,7 +85,7 @@ func TestMayFetch(t *testing.T) {
 	} {
 		l, asked := make()
 		change(l, asked)
-		if got := MayFetch(l, "a", asked); got != nil {
+		if got := MayFetch(l, "a", asked, none); got != nil {
 			t.Errorf("%s: got %v", name, got)
 		}
 	}

@@ -89,7 +89,10 @@ func (s *launches) Get(ctx context.Context, request *api.GetRequest) (*api.GetRe
 			if l.Superseded(&l.Images[i]) {
 				continue
 			}
-			reply.Launch.Images = append(reply.Launch.Images, order.ImageView(&l.Images[i]))
+			shown := order.ImageView(&l.Images[i])
+			shown.Current = l.State.Cut[l.Images[i].Replica] == l.Images[i].Name()
+			shown.Risk = t.Risk(&l.Images[i])
+			reply.Launch.Images = append(reply.Launch.Images, shown)
 		}
 		reply.Spec, err = l.State.Spec.JSON()
 		return err

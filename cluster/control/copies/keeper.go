@@ -1,0 +1,92 @@
+package copies
+
+import (
+	"cmp"
+	"hash/fnv"
+	"slices"
+)
+
+// Image is an image that a launch needs.
+type Image struct {
+	// Name is that of the generation. Place is the same for all generations of an attempt, so that
+	// their copies are on the same nodes, and only what has changed is sent.
+	Name, Place string
+	// Holders are the nodes that have it, or are fetching it to start from it.
+	Holders []string
+	// Avoid are nodes that get no copy: they run the launch.
+	Avoid []string
+}
+
+// Node is a node that may hold images.
+type Node struct {
+	Name string
+	// Keeps means that what it has can be counted on: it is not gone, and not drained. Takes means that
+	// it can get more now.
+	Keeps, Takes bool
+}
+
+// Keeper decides, and knows what it has decided.
+type Keeper struct {
+	// Peers is on how many nodes an image shall be besides the one that has taken it.
+	Peers int
+
+	ordered map[string][]string // by node, the names of the images that it is to fetch
+}
+
+// Look decides for all images that are needed now. It returns, by node, the images that it is to
+// fetch, for the nodes for which that has changed.
+func (k *Keeper) Look(images []Image, nodes []Node) (changed map[string][]string) {
+	next := map[string][]string{}
+	for i := range images {
+		for _, node := range k.missing(&images[i], nodes) {
+			next[node] = append(next[node], images[i].Name)
+		}
+	}
+	changed = map[string][]string{}
+	for _, n := range nodes {
+		slices.Sort(next[n.Name])
+		if !slices.Equal(next[n.Name], k.ordered[n.Name]) {
+			changed[n.Name] = next[n.Name]
+		}
+	}
+	k.ordered = next
+	return changed
+}
+
+// Forget has a node told again what it is to fetch: its agent is another one, or has failed.
+func (k *Keeper) Forget(node string) { delete(k.ordered, node) }
+
+// Ordered reports whether a node is to fetch an image.
+func (k *Keeper) Ordered(node, image string) bool { return slices.Contains(k.ordered[node], image) }
+
+// Enough reports whether an image has all copies that it can have.
+func (k *Keeper) Enough(i *Image, nodes []Node) bool { return len(k.missing(i, nodes)) == 0 }
+
+// missing returns the nodes that are to fetch an image. The same nodes are chosen as long as they
+// can take it, and different ones for different launches.
+func (k *Keeper) missing(i *Image, nodes []Node) (chosen []string) {
+	want := k.Peers + 1
+	var candidates []string
+	for _, n := range nodes {
+		switch has := slices.Contains(i.Holders, n.Name); {
+		case has && n.Keeps:
+			want--
+		case !has && n.Takes && n.Keeps && !slices.Contains(i.Avoid, n.Name):
+			candidates = append(candidates, n.Name)
+		}
+	}
+	slices.SortFunc(candidates, func(a, b string) int {
+		return cmp.Or(cmp.Compare(weight(i.Place, b), weight(i.Place, a)), cmp.Compare(a, b))
+	})
+	return candidates[:max(0, min(want, len(candidates)))]
+}
+
+// weight is how much a node suits an image, the same each time.
+func weight(image, node string) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write([]byte(image + "\x00" + node)) // it never fails
+	sum := h.Sum64()
+	sum ^= sum >> 33 // the last letters count as much as the first ones
+	sum *= 0xff51afd7ed558ccd
+	return sum ^ sum>>33
+}

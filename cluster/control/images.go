@@ -1,0 +1,256 @@
+package control
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/cluster/control/copies"
+	"github.com/phos-gpu/phos/cluster/control/fit"
+	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
+)
+
+// boundTo returns the image from which a replica that waits for a place will start; nil: from its
+// beginning.
+func (e *entry) boundTo(replica int) *record.Image {
+	return e.Image(e.State.Cut[replica])
+}
+
+// bind notes where replicas have to be placed because of their images.
+func (e *entry) bind(n *fit.Need) {
+	for i := range n.Replicas {
+		r := &n.Replicas[i]
+		image := e.boundTo(r.Number)
+		if image == nil {
+			continue
+		}
+		r.HadGPUs = image.GPUs
+		if !image.Shared {
+			r.Nodes = image.Holders()
+		}
+	}
+}
+
+// binding names the images from which some replicas will start.
+func (e *entry) binding(replicas []int) (text string) {
+	for _, i := range replicas {
+		if image := e.boundTo(i); image != nil {
+			text += image.Name() + " " + strings.Join(image.Copies, ",") + "\n"
+		}
+	}
+	return text
+}
+
+// loseImages drops the images of a launch that no node has any longer. It goes on from older ones,
+// if some node has these.
+func (l *Leader) loseImages(e *entry) {
+	instead, lost := map[int]string{}, (*record.Image)(nil)
+	for i, name := range e.State.Cut {
+		image := e.Image(name)
+		if image == nil || l.isHeld(image) {
+			instead[i] = name
+			continue
+		}
+		lost = image
+		if older := e.NewestOf(i, l.isHeld); older != nil {
+			instead[i] = older.Name()
+		}
+	}
+	if lost == nil {
+		return
+	}
+	text := "it starts from its beginning"
+	e.Saved = time.Time{}
+	if len(instead) < len(e.State.Cut) {
+		instead = nil
+	} else if older := e.NewestOf(lost.Replica, l.isHeld); older != nil {
+		text = fmt.Sprintf("it goes back to generation %d of attempt %d, saved at %s",
+			older.Generation, older.Attempt, older.At.Format(time.TimeOnly))
+		e.Saved = older.At
+	}
+	l.event(e, "image lost", fmt.Sprintf("generation %d in %s is on the disk of node %s alone, which is gone: %s",
+		lost.Generation, lost.Dir, lost.Node, text))
+	l.mustApply(e, launch.ImagesLost{Instead: instead})
+}
+
+// isHeld reports whether some node that is not gone has an image, or all nodes can read it.
+func (l *Leader) isHeld(i *record.Image) bool {
+	return i.Shared || slices.ContainsFunc(i.Holders(), func(name string) bool {
+		n := l.nodes[name]
+		return n != nil && !n.Gone
+	})
+}
+
+// endedOn tells the nodes on which a launch has run that it has completed: its images may go.
+func (l *Leader) endedOn(e *entry) {
+	ended := &api.EndedLaunch{Launch: e.ID, Owner: e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory}
+	for _, n := range e.connected(l.nodes) {
+		n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Ended: []*api.EndedLaunch{ended}})
+	}
+}
+
+// connected returns the nodes on which a launch has run, or that have copies of its images, and
+// whose agents are connected.
+func (e *entry) connected(nodes map[string]*node) (found []*node) {
+	var names []string
+	for _, span := range e.Spans {
+		names = append(names, span.Node)
+	}
+	for i := range e.Images {
+		names = append(names, e.Images[i].Copies...)
+	}
+	for _, name := range names {
+		n := nodes[name]
+		if n != nil && n.session != nil && !slices.Contains(found, n) {
+			found = append(found, n)
+		}
+	}
+	return found
+}
+
+// tellCut tells nodes which images of a launch the store has, so that they remove those of earlier
+// attempts. A node that does not hear of one image hears of the next.
+func (l *Leader) tellCut(e *entry) {
+	for i := range e.State.Replicas {
+		image := e.boundTo(i)
+		if image == nil || image.Attempt <= max(1, e.cutOf[i]) {
+			continue
+		}
+		if n := l.nodes[image.Node]; n == nil || n.session == nil || !l.hasCopies(e, image) {
+			continue
+		}
+		if e.cutOf == nil {
+			e.cutOf = map[int]int{}
+		}
+		e.cutOf[i] = image.Attempt
+		for _, n := range e.connected(l.nodes) { // some may have fetched earlier ones
+			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
+				Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
+				Owner:   e.Owner, SharedDir: e.State.Spec.Checkpoint.Directory,
+			}}})
+		}
+	}
+}
+
+// keptImages are the launches whose images nodes keep: those that may still go on from them, and
+// failed and stopped ones as long as the cluster remembers them.
+func (l *Leader) keptImages() (ids []string) {
+	for e := range l.imaged {
+		if e.State.Phase != launch.Ended || e.State.Result != launch.Completed {
+			ids = append(ids, e.ID)
+		}
+	}
+	return ids
+}
+
+// lookAtCopies tells nodes which images they are to fetch, to keep copies of them.
+func (l *Leader) lookAtCopies() {
+	var all []copies.Image
+	of := map[string]*entry{} // by the names of the images
+	for e := range l.imaged {
+		if e.State.Phase == launch.Ended {
+			continue
+		}
+		for i := range e.State.Replicas {
+			if image := e.boundTo(i); image != nil && !image.Shared && len(image.Key) > 0 {
+				all = append(all, e.copiesOf(image))
+				of[image.Name()] = e
+			}
+		}
+	}
+	for name, images := range l.copies.Look(all, l.holders()) {
+		n, message := l.nodes[name], &api.Copies{}
+		for _, image := range images {
+			if o := l.orders().Copy(&of[image].Launch, of[image].Image(image), name); o != nil {
+				message.Orders = append(message.Orders, o)
+			}
+		}
+		if n.session != nil {
+			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Copies: message})
+		}
+	}
+}
+
+// copiesOf says of an image where it is, and where copies are of no use.
+func (e *entry) copiesOf(image *record.Image) copies.Image {
+	c := copies.Image{
+		Name: image.Name(), Place: fmt.Sprintf("%s.%d.%d", e.ID, image.Replica, image.Attempt), Holders: image.Holders(),
+	}
+	for i := range e.State.Replicas {
+		r := &e.State.Replicas[i]
+		if !r.Live {
+			continue
+		}
+		c.Avoid = append(c.Avoid, r.Node)
+		if r.Image == image.Name() && !slices.Contains(c.Holders, r.Node) {
+			c.Holders = append(c.Holders, r.Node) // it fetches it
+		}
+	}
+	return c
+}
+
+// holders are the nodes that may have copies, in an order that does not change.
+func (l *Leader) holders() (all []copies.Node) {
+	for _, n := range l.nodes {
+		all = append(all, copies.Node{
+			Name: n.Name, Keeps: !n.Gone && !n.Draining, Takes: n.sharesImages() && l.state(n) == ready,
+		})
+	}
+	slices.SortFunc(all, func(a, b copies.Node) int { return strings.Compare(a.Name, b.Name) })
+	return all
+}
+
+// hasCopies reports whether an image has the copies that it can have. Until then, older images are
+// kept, too.
+func (l *Leader) hasCopies(e *entry, image *record.Image) bool {
+	if image.Shared || l.copies.Peers == 0 {
+		return true
+	}
+	where := e.copiesOf(image)
+	return l.copies.Enough(&where, l.holders())
+}
+
+// copied notes what has become of a copy.
+func (l *Leader) copied(n *node, r *api.Report) {
+	e, said := l.launches[r.GetLaunch()], r.GetCopied()
+	if e == nil {
+		return
+	}
+	image := e.NewestOf(int(r.GetReplica()), func(i *record.Image) bool {
+		return i.Attempt == int(r.GetAttempt()) && i.Generation == said.GetGeneration()
+	})
+	switch {
+	case image == nil || slices.Contains(image.Holders(), n.Name):
+	case said.GetError() != "":
+		l.log.Warn("image not copied", "launch", e.ID, "image", image.Name(), "node", n.Name, "error", said.GetError())
+	default:
+		image.Copies = append(slices.Clone(image.Copies), n.Name)
+		l.changed(e)
+		l.syncParts(e)
+	}
+}
+
+// onlyImages returns the launches that can go on from images on a node's disk alone.
+func (l *Leader) onlyImages(n *node) (ids []string) {
+	for e := range l.imaged {
+		if e.State.Phase == launch.Ended {
+			continue
+		}
+		for i := range e.State.Replicas {
+			image := e.boundTo(i)
+			if image == nil || image.Shared || !slices.Contains(image.Holders(), n.Name) {
+				continue
+			}
+			elsewhere := *image
+			elsewhere.Node, elsewhere.Copies = "", slices.DeleteFunc(image.Holders(), func(h string) bool { return h == n.Name })
+			if !l.isHeld(&elsewhere) {
+				ids = append(ids, e.ID)
+			}
+		}
+	}
+	slices.Sort(ids)
+	return ids
+}
