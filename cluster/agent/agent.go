@@ -128,7 +128,12 @@ func (a *Agent) serveImages(ctx context.Context) (wait func()) {
 	a.images = server.Port()
 	a.mu.Unlock()
 	var served sync.WaitGroup
-	served.Go(func() { server.Serve(ctx) })
+	served.Go(func() {
+		server.Serve(ctx)
+		a.mu.Lock()
+		defer a.mu.Unlock()
+		a.images = 0
+	})
 	served.Go(func() { a.copier.Run(ctx) })
 	return served.Wait
 }

@@ -35,8 +35,18 @@ type attempt struct {
 	work string
 	// saves are its images.
 	saves *saves
+	// ordered is the last order of a stream that found it here; nil: there was none. The lock of
+	// attempts guards it.
+	ordered *ordered
 	// released is closed when the leader wants it no more.
 	released chan struct{}
+}
+
+// ordered is an order, and the stream that it has come by.
+type ordered struct {
+	ctx    context.Context
+	client api.AgentsClient
+	order  *api.Order
 }
 
 func newAttempt(set *attempts, key supervisor.Key) *attempt {
@@ -139,7 +149,9 @@ func (t *attempt) run(ctx context.Context, client api.AgentsClient, order *api.O
 	case isClosed(t.stopping), isClosed(t.saves.ordered):
 		t.neverStarted()
 	case ctx.Err() != nil:
-		t.set.gone(t)
+		if next := t.set.goneOrOrdered(t); next != nil {
+			t.run(next.ctx, next.client, next.order)
+		}
 	case errors.Is(err, images.ErrUnreachable): // another node may have it by now, or none
 		t.say(func(r *api.Report) { r.UnstartedReason = err.Error() })
 		t.neverStarted()
@@ -271,7 +283,8 @@ func exitsOf(status *supervisor.Status) []launch.Exit {
 func (t *attempt) awaitRelease() {
 	<-t.released
 	a := t.set.agent
-	if t.last().GetImage() == nil && t.work == a.workDir(t.key) { // an image needs the directory
+	_, saved := os.Stat(a.path("images", t.key.String()))                         // by this agent or an earlier one
+	if t.last().GetImage() == nil && saved != nil && t.work == a.workDir(t.key) { // an image needs the directory
 		if err := os.RemoveAll(t.work); err != nil {
 			a.config.Log.Warn("working directory stays", "attempt", t.key, "error", err)
 		}

@@ -104,6 +104,8 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 			t = newAttempt(s, key)
 			s.all[key] = t
 			go t.run(ctx, client, order)
+		} else {
+			t.ordered = &ordered{ctx, client, order}
 		}
 		t.saves.follow(order)
 		s.agent.generations.Note(key.Launch, order.GetGeneration())
@@ -164,6 +166,20 @@ func (s *attempts) release(key supervisor.Key) {
 	if t := s.all[key]; t != nil {
 		t.release()
 	}
+}
+
+// goneOrOrdered forgets an attempt whose preparation has ended with its stream, unless a later
+// stream has ordered it again: it returns that order.
+func (s *attempts) goneOrOrdered(t *attempt) *ordered {
+	s.mu.Lock()
+	next := t.ordered
+	t.ordered = nil
+	s.mu.Unlock()
+	if next == nil || next.ctx.Err() != nil {
+		s.gone(t)
+		return nil
+	}
+	return next
 }
 
 // gone forgets an attempt of which nothing is left but its log.

@@ -51,15 +51,37 @@ func (a *Agent) discard(ended *api.EndedLaunch) {
 }
 
 // discardBefore removes the images of the attempts of a replica before the one that was saved. The
-// working directories stay: that of the first attempt goes on in the later ones.
+// working directories stay where the launch runs or has an image: that of the first attempt goes on
+// in the later ones.
 func (a *Agent) discardBefore(saved *api.NewImage) {
 	last := keyOf(saved.GetAttempt())
 	if last.Check() != nil {
 		return
 	}
+	defer a.discardWork(last.Launch)
 	a.removeImages(saved.GetOwner(), saved.GetSharedDir(), func(key supervisor.Key) bool {
 		return key.Launch == last.Launch && key.Replica == last.Replica && key.Attempt < last.Attempt
 	})
+}
+
+// discardWork removes the working directories of a launch that neither runs here nor has an image.
+func (a *Agent) discardWork(id string) {
+	of := func(key supervisor.Key) bool { return key.Launch == id }
+	if len(a.attempts.owners(id)) > 0 || a.hasAttempts(a.path("images"), of) {
+		return
+	}
+	a.removeAttempts(a.path("work"), of)
+}
+
+// hasAttempts reports whether there is a directory of some attempt below a directory.
+func (a *Agent) hasAttempts(dir string, wanted func(supervisor.Key) bool) bool {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if key, err := supervisor.ParseKey(entry.Name()); err == nil && wanted(key) {
+			return true
+		}
+	}
+	return false
 }
 
 // removeImages removes images of attempts on the node, and, with the rights of their owner, in the

@@ -201,12 +201,12 @@ func (a *Agent) Lend(ctx context.Context, asked *api.MayFetchRequest) (images.Lo
 	}}, nil
 }
 
-// fetchImage fetches an image and its working directories from the node that has them, to start from
-// it.
+// fetchImage fetches an image and its working directories from the node that has them, to start
+// from it.
 func (a *Agent) fetchImage(ctx context.Context, order *api.Order, o owner, work string, progress func(string)) error {
 	from := order.GetImageFrom()
 	if from.GetAddress() == "" {
-		return fmt.Errorf("its image is on node %s, from which it cannot be fetched", from.GetNode())
+		return fmt.Errorf("image on node %s: %w now", from.GetNode(), images.ErrUnreachable)
 	}
 	told := func(bytes uint64) {
 		progress(fmt.Sprintf("fetching its image from node %s, %s so far", from.GetNode(), words.Bytes(bytes)))
@@ -221,6 +221,7 @@ func (a *Agent) fetchImage(ctx context.Context, order *api.Order, o owner, work 
 
 // fetchInto fetches an image into its directory on this node.
 func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told func(bytes uint64)) error {
+	_, missing := os.Stat(a.path("images", want.Of.String()))
 	dir, err := a.imageDir(want.Of, o, nil)
 	if err != nil {
 		return err
@@ -234,7 +235,16 @@ func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told f
 		}
 		return nil
 	}
-	return images.Fetcher{Source: a.config.Peers}.Fetch(ctx, want, prepare, told)
+	err = images.Fetcher{Source: a.config.Peers}.Fetch(ctx, want, prepare, told)
+	if err != nil { // a disk that is full has room again
+		for _, each := range want.Order.Work {
+			a.remove(each)
+		}
+		if missing != nil {
+			a.remove(dir)
+		}
+	}
+	return err
 }
 
 // errRunsHere is returned for a copy of a launch that runs on this node.

@@ -99,7 +99,7 @@ func (l *Leader) removeNode(n *node, by string) {
 	l.giveUp(n, "removed by "+by)
 	for _, e := range l.launches {
 		if e.State.Phase != launch.Ended {
-			l.loseImages(e)
+			library{l}.lose(e)
 		}
 	}
 	if n.session != nil {

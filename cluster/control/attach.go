@@ -78,6 +78,7 @@ func (l *Leader) noteHello(n *node, hello *api.Hello) {
 	}
 	if n.Address != hello.GetAddress() {
 		l.changedNodes[n] = struct{}{}
+		l.tableChanged(n)
 	}
 	n.BootID, n.Version, n.Address = hello.GetBootId(), hello.GetVersion(), hello.GetAddress()
 	l.inventory(n, hello.GetInventory())
@@ -170,7 +171,7 @@ func (l *Leader) renew(n *node, number uint64) {
 // report notes what an agent says of an attempt. What is no longer wanted is released.
 func (l *Leader) report(n *node, r *api.Report) {
 	if r.GetCopied() != nil {
-		l.copied(n, r)
+		library{l}.copied(n, r)
 		return
 	}
 	e := l.launches[r.GetLaunch()]
@@ -226,11 +227,11 @@ func (l *Leader) orders() order.Maker {
 			return n.Address
 		}
 		return ""
-	}, Images: func(node string) string {
+	}, Images: func(node string) (address, key string) {
 		if n := l.nodes[node]; n != nil && n.sharesImages() {
-			return net.JoinHostPort(n.Address, strconv.Itoa(n.Inventory.ImagesPort))
+			return net.JoinHostPort(n.Address, strconv.Itoa(n.Inventory.ImagesPort)), n.Key
 		}
-		return ""
+		return "", ""
 	}}
 }
 

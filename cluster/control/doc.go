@@ -24,8 +24,8 @@
 //	queuenodes.go  what the schedulers know of nodes, and of launches that ran before
 //	reserve.go     what nodes have: tables for the placers, and places that are checked
 //	explain.go     why a launch waits
-//	attach.go      what agents say
-//	send.go        what agents are told
+//	attach.go      what agents say, and are told
+//	images.go      where images are, and where copies shall be
 //
 // It starts no process and knows no etcd: agents do the one, package cluster/store hides the other.
 // Its only lock is that of a Controller. Read leader.go.

@@ -134,3 +134,107 @@ func TestDrainSaves(t *testing.T) {
 		})
 	}
 }
+
+// TestUnreachableHolder: a launch whose image is on a node that does not answer waits for it, also
+// when that node is given up or closed, and goes on as soon as it answers again.
+func TestUnreachableHolder(t *testing.T) {
+	for _, gone := range []bool{false, true} {
+		t.Run(fmt.Sprint(gone), func(t *testing.T) {
+			w := newWorld(t)
+			a := w.sharing("a", 1)
+			id := w.launch(simple(1, 1))
+			a.awaitRunning(1)
+			w.suspended(id)
+			b := w.sharing("b", 1)
+			w.close("a")
+			a.detach()
+			w.turn(func(l *Leader) {
+				if n := l.nodes["a"]; gone {
+					l.giveUp(n, "the test says so")
+				} else if n.session != nil {
+					t.Error("a is still attached")
+				}
+			})
+			w.resume(id)
+			w.await(id, launch.Queued)
+			for range 20 { // turns
+				w.turn(func(l *Leader) {
+					p := l.launches[id].parts[gang]
+					if p.run > 1 || p.assigned != nil {
+						t.Errorf("it was placed %d times", p.run)
+					}
+				})
+			}
+			a.attach()
+			b.awaitRunning(1)
+		})
+	}
+}
+
+// TestImageWithoutKey: an image that other nodes could not restore stays where it is.
+func TestImageWithoutKey(t *testing.T) {
+	w := newWorld(t)
+	a := w.sharing("a", 1)
+	id := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	w.suspended(id)
+	w.turn(func(l *Leader) { l.launches[id].Images[0].Key = nil })
+	b := w.sharing("b", 1)
+	w.close("a")
+	w.resume(id)
+	w.await(id, launch.Queued)
+	w.turn(func(l *Leader) {
+		if text := strings.Join(l.blockers(l.launches[id].parts[gang]), "\n"); !strings.Contains(text, "cannot be fetched") {
+			t.Errorf("it waits because of %s", text)
+		}
+	})
+	if left := b.running(); len(left) > 0 {
+		t.Errorf("b runs %v", left)
+	}
+}
+
+// TestGoesBackToCopy: a launch whose newest image is lost goes on from an older one that some node
+// has, and from its beginning if none has any.
+func TestGoesBackToCopy(t *testing.T) {
+	for _, copied := range []bool{true, false} {
+		t.Run(fmt.Sprint(copied), func(t *testing.T) {
+			w := newWorld(t)
+			a, b := w.sharing("a", 1), w.sharing("b", 1)
+			id := w.launch(simple(1, 1))
+			harness.Eventually(t, "it runs", func() bool { return len(a.running())+len(b.running()) == 1 })
+			holder, other := a, b
+			if len(b.running()) == 1 {
+				holder, other = b, a
+			}
+			older := w.suspended(id).Images[0]
+			w.resume(id)
+			holder.awaitRunning(1)
+			if copied {
+				w.turn(func(l *Leader) {
+					l.report(l.nodes[other.name], &api.Report{
+						Launch: id, Replica: 0, Attempt: uint32(older.Attempt), Copied: &api.Copied{Generation: older.Generation},
+					})
+				})
+			}
+			w.suspended(id)
+			w.turn(func(l *Leader) {
+				e, only := l.launches[id], library{l}.onlyOn(l.nodes[holder.name])
+				if len(e.Images) != 2 || !slices.Equal(only, []string{id}) {
+					t.Errorf("images %+v, only there %v", e.Images, only)
+				}
+				l.removeNode(l.nodes[holder.name], "root")
+			})
+			w.resume(id)
+			other.awaitRunning(1)
+			other.mu.Lock()
+			defer other.mu.Unlock()
+			got := other.from[key(id, 0, 3)]
+			if (got != nil) != copied || copied && got.GetAttempt() != uint32(older.Attempt) {
+				t.Errorf("it goes on from %v", got)
+			}
+			if source := other.fetched[key(id, 0, 3)]; source != nil {
+				t.Errorf("it is fetched from %v, and it is there", source)
+			}
+		})
+	}
+}

@@ -19,6 +19,16 @@ func (e *entry) boundTo(replica int) *record.Image {
 	return e.Image(e.State.Cut[replica])
 }
 
+// isBoundTo reports whether a node has an image from which a replica will start.
+func (e *entry) isBoundTo(node string) bool {
+	for i := range e.State.Cut {
+		if image := e.boundTo(i); image != nil && slices.Contains(image.Holders(), node) {
+			return true
+		}
+	}
+	return false
+}
+
 // bind notes where replicas have to be placed because of their images.
 func (e *entry) bind(n *fit.Need) {
 	for i := range n.Replicas {
@@ -29,24 +39,36 @@ func (e *entry) bind(n *fit.Need) {
 		}
 		r.HadGPUs = image.GPUs
 		if !image.Shared {
-			r.Nodes = image.Holders()
+			r.Nodes, r.Stays = image.Holders(), len(image.Key) == 0
 		}
 	}
 }
 
-// binding names the images from which some replicas will start.
-func (e *entry) binding(replicas []int) (text string) {
+// binding names the images from which some replicas will start, and the nodes that have them and
+// send them.
+func (e *entry) binding(replicas []int, nodes map[string]*node) (text string) {
 	for _, i := range replicas {
-		if image := e.boundTo(i); image != nil {
-			text += image.Name() + " " + strings.Join(image.Copies, ",") + "\n"
+		image := e.boundTo(i)
+		if image == nil {
+			continue
 		}
+		text += image.Name()
+		for _, holder := range image.Holders() {
+			n := nodes[holder]
+			text += fmt.Sprintf(" %s %v", holder, n != nil && n.sharesImages())
+		}
+		text += "\n"
 	}
 	return text
 }
 
-// loseImages drops the images of a launch that no node has any longer. It goes on from older ones,
-// if some node has these.
-func (l *Leader) loseImages(e *entry) {
+// library is where the leader finds images: those that nodes have, and the copies that they shall
+// have.
+type library struct{ *Leader }
+
+// lose drops the images of a launch that no node has any longer. It goes on from older ones, if
+// some node has these.
+func (l library) lose(e *entry) {
 	instead, lost := map[int]string{}, (*record.Image)(nil)
 	for i, name := range e.State.Cut {
 		image := e.Image(name)
@@ -77,7 +99,7 @@ func (l *Leader) loseImages(e *entry) {
 }
 
 // isHeld reports whether some node that is not gone has an image, or all nodes can read it.
-func (l *Leader) isHeld(i *record.Image) bool {
+func (l library) isHeld(i *record.Image) bool {
 	return i.Shared || slices.ContainsFunc(i.Holders(), func(name string) bool {
 		n := l.nodes[name]
 		return n != nil && !n.Gone
@@ -119,7 +141,7 @@ func (l *Leader) tellCut(e *entry) {
 		if image == nil || image.Attempt <= max(1, e.cutOf[i]) {
 			continue
 		}
-		if n := l.nodes[image.Node]; n == nil || n.session == nil || !l.hasCopies(e, image) {
+		if n := l.nodes[image.Node]; n == nil || n.session == nil || !(library{l}).hasCopies(e, image) {
 			continue
 		}
 		if e.cutOf == nil {
@@ -146,8 +168,8 @@ func (l *Leader) keptImages() (ids []string) {
 	return ids
 }
 
-// lookAtCopies tells nodes which images they are to fetch, to keep copies of them.
-func (l *Leader) lookAtCopies() {
+// copy tells nodes which images they are to fetch, to keep copies of them.
+func (l library) copy() {
 	var all []copies.Image
 	of := map[string]*entry{} // by the names of the images
 	for e := range l.imaged {
@@ -193,10 +215,10 @@ func (e *entry) copiesOf(image *record.Image) copies.Image {
 }
 
 // holders are the nodes that may have copies, in an order that does not change.
-func (l *Leader) holders() (all []copies.Node) {
+func (l library) holders() (all []copies.Node) {
 	for _, n := range l.nodes {
 		all = append(all, copies.Node{
-			Name: n.Name, Keeps: !n.Gone && !n.Draining, Takes: n.sharesImages() && l.state(n) == ready,
+			Name: n.Name, Keeps: !n.Gone && !n.Draining, Takes: n.sharesImages() && n.reachable,
 		})
 	}
 	slices.SortFunc(all, func(a, b copies.Node) int { return strings.Compare(a.Name, b.Name) })
@@ -205,7 +227,7 @@ func (l *Leader) holders() (all []copies.Node) {
 
 // hasCopies reports whether an image has the copies that it can have. Until then, older images are
 // kept, too.
-func (l *Leader) hasCopies(e *entry, image *record.Image) bool {
+func (l library) hasCopies(e *entry, image *record.Image) bool {
 	if image.Shared || l.copies.Peers == 0 {
 		return true
 	}
@@ -214,7 +236,7 @@ func (l *Leader) hasCopies(e *entry, image *record.Image) bool {
 }
 
 // copied notes what has become of a copy.
-func (l *Leader) copied(n *node, r *api.Report) {
+func (l library) copied(n *node, r *api.Report) {
 	e, said := l.launches[r.GetLaunch()], r.GetCopied()
 	if e == nil {
 		return
@@ -233,8 +255,8 @@ func (l *Leader) copied(n *node, r *api.Report) {
 	}
 }
 
-// onlyImages returns the launches that can go on from images on a node's disk alone.
-func (l *Leader) onlyImages(n *node) (ids []string) {
+// onlyOn returns the launches that can go on from images on a node's disk alone.
+func (l library) onlyOn(n *node) (ids []string) {
 	for e := range l.imaged {
 		if e.State.Phase == launch.Ended {
 			continue

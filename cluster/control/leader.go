@@ -40,7 +40,7 @@ type Leader struct {
 	imaged map[*entry]struct{}
 	nodes  map[string]*node
 	tables tables
-	copies copies.Keeper
+	copies copies.Chooser
 	// mayStart means that parts may have got their places.
 	mayStart  bool
 	queues    []*queue
@@ -80,7 +80,7 @@ func NewLeader(ctx context.Context, from Beginning, settings Settings, log *slog
 		log:      log.With("epoch", from.Leadership.Epoch()),
 		launches: map[string]*entry{}, numbers: map[int]*entry{}, nodes: map[string]*node{},
 		requests: map[requestKey][]*entry{}, waiting: map[*entry]struct{}{}, imaged: map[*entry]struct{}{},
-		copies:   copies.Keeper{Peers: settings.Peers},
+		copies:   copies.Chooser{Peers: settings.Peers},
 		tables:   tables{stale: map[*node]struct{}{}},
 		watchers: map[Watcher]struct{}{}, questions: session.NewQuestions(),
 		changedLaunches: map[*entry]struct{}{}, changedNodes: map[*node]struct{}{},

@@ -26,8 +26,8 @@ type node struct {
 	// id is the node's number for the schedulers, once it was introduced to them.
 	id         cluster.NodeID
 	introduced bool
-	// open means that the schedulers place launches there.
-	open bool
+	// open means that the schedulers place launches there, reachable that its agent answers.
+	open, reachable bool
 	// live are the replicas with processes there.
 	live map[liveKey]liveReplica
 	// nextPort is where the search for free ports goes on.
@@ -124,7 +124,7 @@ func (l *Leader) lookAtTheClock() {
 			l.takeInventory(n)
 		}
 	}
-	l.lookAtCopies()
+	library{l}.copy()
 	now := l.clock.Wall()
 	l.quotas.forgetUploads(now.Add(-l.settings.KeepEnded))
 	for _, e := range l.launches {
@@ -154,6 +154,7 @@ func (l *Leader) mustApply(e *entry, event launch.Event) {
 // renewed for FenceAfter has stopped what it ran; the margin is for clocks of different speed.
 func (l *Leader) lookAtLease(n *node) {
 	state := l.state(n)
+	l.setReachable(n, state == ready)
 	l.setOpen(n, state == ready && !n.Cordoned && !n.Draining)
 	if state == unreachable {
 		l.questions.EndOf(n.Name)
@@ -169,9 +170,10 @@ func (l *Leader) lookAtLease(n *node) {
 func (l *Leader) giveUp(n *node, reason string) {
 	n.Gone, n.GoneAt = true, l.clock.Wall()
 	l.nodeEvent(n, "gone", reason)
+	l.setReachable(n, false)
 	l.setOpen(n, false)
 	for _, e := range n.entries() {
-		l.loseImages(e)
+		library{l}.lose(e)
 	}
 	l.loseProcesses(n)
 }
@@ -197,6 +199,20 @@ func (n *node) entries() (found []*entry) {
 	}
 	slices.SortFunc(found, func(a, b *entry) int { return a.Number - b.Number })
 	return found
+}
+
+// setReachable notes whether a node's agent answers. Launches whose images it has wait for that.
+func (l *Leader) setReachable(n *node, reachable bool) {
+	if n.reachable == reachable {
+		return
+	}
+	n.reachable = reachable
+	l.tableChanged(n)
+	for e := range l.imaged {
+		if e.State.Phase == launch.Queued && e.isBoundTo(n.Name) {
+			l.syncParts(e) // it is placed anew
+		}
+	}
 }
 
 // setOpen tells the scheduler whether it may place launches on a node.

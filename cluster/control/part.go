@@ -87,7 +87,7 @@ func (l *Leader) syncParts(e *entry) {
 // again and still have their places, they start there.
 func (l *Leader) wantGang(e *entry, replicas []int) {
 	for number, p := range e.parts {
-		if number != gang || !slices.Equal(p.replicas, replicas) || p.binding != e.binding(replicas) {
+		if number != gang || !slices.Equal(p.replicas, replicas) || p.binding != e.binding(replicas, l.nodes) {
 			l.drop(e, number)
 		}
 	}
@@ -121,7 +121,7 @@ func (l *Leader) shrinkParts(e *entry) {
 
 // submit gives the scheduler a new job.
 func (l *Leader) submit(e *entry, number int, replicas []int) {
-	p := &part{entry: e, queue: l.queueFor(e), replicas: replicas, binding: e.binding(replicas)}
+	p := &part{entry: e, queue: l.queueFor(e), replicas: replicas, binding: e.binding(replicas, l.nodes)}
 	if e.parts == nil {
 		e.parts = map[int]*part{}
 	}

@@ -59,7 +59,7 @@ func (e *entry) staysWithImage(nodes map[string]*node, on launch.Occasion) error
 	}
 	for i := range e.State.Replicas {
 		r := &e.State.Replicas[i]
-		if n := nodes[r.Node]; r.Live && (n == nil || !n.sharesImages()) {
+		if r.Live && !isFetched(nodes, r.Node, spec.Place) {
 			return fmt.Errorf("%w: its images are on the disk of node %s, from which no other node fetches them",
 				launch.ErrRefused, r.Node)
 		}
@@ -67,8 +67,24 @@ func (e *entry) staysWithImage(nodes map[string]*node, on launch.Occasion) error
 	return nil
 }
 
+// isFetched reports whether some other node on which a launch may run fetches images from one.
+func isFetched(nodes map[string]*node, from string, place launch.Place) bool {
+	holder := nodes[from]
+	if holder == nil || !holder.sharesImages() {
+		return false
+	}
+	for _, n := range nodes {
+		if t := n.tableNode(); n != holder && n.sharesImages() && t.Allowed(place) {
+			return true
+		}
+	}
+	return false
+}
+
 // sharesImages reports whether other nodes fetch images from a node, and it from them.
-func (n *node) sharesImages() bool { return n.Inventory.ImagesPort != 0 && n.Address != "" && !n.Gone }
+func (n *node) sharesImages() bool {
+	return n.Inventory.ImagesPort != 0 && n.Address != "" && n.reachable
+}
 
 // fixed reports whether a launch keeps its places until it ends, so that no policy may preempt it:
 // it can be neither saved nor started again, or its last save has failed.

@@ -154,7 +154,7 @@ func (t Turn) RemoveNode(name, by string, force bool) error {
 		return fmt.Errorf("%w: launches run on node %s: drain it first, or say with --force that the machine is off",
 			api.ErrRefused, n.Name)
 	}
-	if only := t.leader.onlyImages(n); len(only) > 0 && !force {
+	if only := (library{t.leader}).onlyOn(n); len(only) > 0 && !force {
 		return fmt.Errorf("%w: the disk of node %s alone has images from which launches go on: %s; drain it first and wait until "+
 			"they are copied or run elsewhere (phos checkpoints), or say with --force that they start from their beginning",
 			api.ErrRefused, n.Name, words.Clip(strings.Join(only, ", ")))

@@ -360,7 +360,7 @@ func (a *fakeAgent) save(o *api.Order, has *api.Report) *api.Report {
 	if shared != "" {
 		dir = shared
 	}
-	next.State, next.Saved = "ended", true
+	next.State, next.Saved, next.ImageKey = "ended", true, []byte("key of "+a.name)
 	next.Image = &api.Image{
 		Replica: at.GetReplica(), Attempt: at.GetAttempt(), Node: a.name, Dir: dir, Generation: 1, Shared: shared != "",
 		UnixMs: 1,

@@ -342,7 +342,8 @@ func (s *State) setCut(images map[int]string) error {
 	return nil
 }
 
-// apply drops the cut, or goes back to an older one. Without one, all that waits to go on from it begins, so what has ended is needed again.
+// apply drops the cut, or goes back to an older one. Without one, all that waits to go on from it
+// begins, so what has ended is needed again.
 func (e ImagesLost) apply(s *State) error {
 	if len(s.Cut) == 0 || s.Phase == Ended || s.Phase == Stopping && s.Goal == ToEnd {
 		return nil

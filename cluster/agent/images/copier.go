@@ -38,8 +38,8 @@ func NewCopier(copyOne func(context.Context, *api.CopyOrder) error, tell func(*a
 	return &Copier{Copy: copyOne, Tell: tell, changed: make(chan struct{}, 1)}
 }
 
-// Want makes these the only images that are wanted. One that is being copied and is wanted no longer
-// is given up.
+// Want makes these the only images that are wanted. One that is being copied and is wanted no
+// longer is given up.
 func (c *Copier) Want(orders []*api.CopyOrder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

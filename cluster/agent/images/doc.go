@@ -10,7 +10,8 @@
 // Files are read and written by processes of their owner, as in package saver: the agent's program,
 // started again with a role. The agent copies between them and the network, and reads nothing of
 // it. Each content is verified by its hash when it is received, and phosd verifies the seal of the
-// image when it is restored: a node that lies makes a launch fail, and nothing else.
+// image when it is restored. The working directories have neither: root of the node where the
+// launch ran could have changed them there as well.
 //
 //	order.go    what is asked, and what the roles are told
 //	serve.go    answers other nodes

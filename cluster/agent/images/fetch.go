@@ -14,7 +14,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -35,8 +34,8 @@ type Want struct {
 // Fetcher fetches images with the certificate of its node.
 type Fetcher struct {
 	Source channel.Source
-	// Patience is how long the other node may give nothing, however often it is asked; 0: as long as
-	// a node may be silent.
+	// Patience is how long the other node may send nothing, however often it is asked; 0: as long as a
+	// node may be silent.
 	Patience time.Duration
 }
 
@@ -48,24 +47,29 @@ const (
 	firstWait, longestWait = 100 * time.Millisecond, 2 * time.Second
 	// dialTime is how long a connection may take.
 	dialTime = 5 * time.Second
+	// leastTries is how many attempts in a row may not get further than earlier ones.
+	leastTries = 5
 )
 
-// errAgain means that the other node may answer another time.
-var errAgain = errors.New("asked again")
+var (
+	// errAgain means that the other node may answer another time.
+	errAgain = errors.New("asked again")
+	// errBusy means that it answers, and has others to answer before.
+	errBusy = errors.New("it sends to other nodes")
+)
 
 // Fetch gets an image. progress gets the bytes that have come so far. prepare makes the working
 // directories empty, before each attempt.
 func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, progress func(bytes uint64)) error {
-	limit := f.Patience
-	if limit == 0 {
-		limit = patience
+	if f.Patience == 0 {
+		f.Patience = patience
 	}
 	p := &pace{tell: progress, last: time.Now()}
 	for wait := firstWait; ; wait = min(2*wait, longestWait) {
 		if err := prepare(); err != nil {
 			return err
 		}
-		p.bytes = 0
+		p.begin()
 		err := f.once(ctx, want, p)
 		switch {
 		case err == nil:
@@ -73,23 +77,37 @@ func (f Fetcher) Fetch(ctx context.Context, want Want, prepare func() error, pro
 			return nil
 		case ctx.Err() != nil:
 			return context.Cause(ctx)
-		case !errors.Is(err, errAgain):
-			return fmt.Errorf("image of attempt %s on node %s: %w", want.Of, want.From.GetNode(), err)
-		case time.Since(p.last) > limit:
+		case errors.Is(err, errBusy):
+			p.last = time.Now()
+		case errors.Is(err, errAgain) && p.stuck(f.Patience):
 			return fmt.Errorf("image of attempt %s on node %s: %w for %v: %w",
-				want.Of, want.From.GetNode(), ErrUnreachable, limit, err)
+				want.Of, want.From.GetNode(), ErrUnreachable, f.Patience, err)
+		case errors.Is(err, errAgain):
+		case len(want.Order.Others) > 0:
+			want.Order.Others = nil // one of them may have been removed, or be damaged
+		default:
+			return fmt.Errorf("image of attempt %s on node %s: %w", want.Of, want.From.GetNode(), err)
 		}
 		_ = ticks.Pause(ctx, wait) // the end of the context is seen above
 	}
 }
 
-// pace is how far a fetch has come. What an attempt has got that failed is lost, so only what
-// goes beyond all earlier ones counts.
+// pace is how far a fetch has come. What an attempt has got that failed is lost, so that only what
+// goes beyond all earlier ones is progress.
 type pace struct {
 	tell           func(bytes uint64)
 	bytes, longest uint64
-	last           time.Time // when longest grew
+	tries          int       // attempts since longest grew
+	last           time.Time // when something came
 	told           time.Time
+}
+
+// begin begins an attempt.
+func (p *pace) begin() { p.bytes, p.tries = 0, p.tries+1 }
+
+// stuck reports whether nothing has come for too long, or the same again and again.
+func (p *pace) stuck(limit time.Duration) bool {
+	return time.Since(p.last) > limit || p.longest > 0 && p.tries > leastTries
 }
 
 // tellEvery is how often progress is told.
@@ -98,12 +116,12 @@ const tellEvery = time.Second
 // Write implements io.Writer.
 func (p *pace) Write(part []byte) (int, error) {
 	p.bytes += uint64(len(part))
-	now := time.Now()
+	p.last = time.Now()
 	if p.bytes > p.longest {
-		p.longest, p.last = p.bytes, now
+		p.longest, p.tries = p.bytes, 0
 	}
-	if now.Sub(p.told) >= tellEvery {
-		p.told = now
+	if p.last.Sub(p.told) >= tellEvery {
+		p.told = p.last
 		p.tell(p.bytes)
 	}
 	return len(part), nil
@@ -118,8 +136,8 @@ func (f Fetcher) once(ctx context.Context, want Want, p *pace) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	role := want.As.Command(ctx, ReceiveRole, string(text))
-	var problems bytes.Buffer
-	role.Stderr = &problems
+	problems := &said{}
+	role.Stderr = problems
 	in, err := role.StdinPipe()
 	if err != nil {
 		return err
@@ -137,12 +155,12 @@ func (f Fetcher) once(ctx context.Context, want Want, p *pace) error {
 		_ = role.Process.Kill() // it may have ended, and then says why
 	}
 	_ = in.Close() // the role sees the end
-	return explain(role, &problems, err)
+	return explain(role, problems, err)
 }
 
 // explain returns why the role or what was passed to it has failed. A role that has ended by itself
 // knows more than the one that was writing to it.
-func explain(role *exec.Cmd, problems *bytes.Buffer, passed error) error {
+func explain(role *exec.Cmd, problems *said, passed error) error {
 	err := role.Wait()
 	if role.ProcessState != nil && role.ProcessState.ExitCode() > 0 {
 		return errors.New(oneLine(err, problems))
@@ -161,7 +179,7 @@ func ignoreKill(err, passed error) error {
 // pass asks the other node for what the role does not have, and passes its answer on.
 func (f Fetcher) pass(ctx context.Context, want Want, out io.Reader, in io.Writer) error {
 	from := bufio.NewReaderSize(out, streamBytes)
-	line, err := from.ReadBytes('\n')
+	line, err := from.ReadSlice('\n')
 	if err != nil {
 		return err
 	}
@@ -169,11 +187,11 @@ func (f Fetcher) pass(ctx context.Context, want Want, out io.Reader, in io.Write
 	if err := json.Unmarshal(line, &has); err != nil {
 		return err
 	}
-	hashes, err := io.ReadAll(io.LimitReader(from, maxHashes*int64(len(image.Hash{}))))
+	hashes, err := io.ReadAll(io.LimitReader(from, maxHashBytes))
 	if err != nil {
 		return err
 	}
-	client := f.client(want.From.GetNode())
+	client := f.client(want.From)
 	defer client.CloseIdleConnections()
 	request, err := ask(ctx, want, has, hashes)
 	if err != nil {
@@ -188,12 +206,41 @@ func (f Fetcher) pass(ctx context.Context, want Want, out io.Reader, in io.Write
 }
 
 // client returns what connects to one node, and to no other that poses as it.
-func (f Fetcher) client(node string) *http.Client {
+func (f Fetcher) client(to *api.ImageSource) *http.Client {
+	dial := func(ctx context.Context, network, address string) (net.Conn, error) {
+		conn, err := (&net.Dialer{Timeout: dialTime}).DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return idleConn{conn, f.Patience}, nil
+	}
 	return &http.Client{Transport: &http.Transport{
-		DialContext:     (&net.Dialer{Timeout: dialTime}).DialContext,
-		TLSClientConfig: channel.PeerClient(f.Source, time.Now, node), TLSHandshakeTimeout: dialTime,
-		ResponseHeaderTimeout: patience, ReadBufferSize: streamBytes, DisableCompression: true,
+		DialContext:     dial,
+		TLSClientConfig: channel.PeerClient(f.Source, time.Now, to.GetNode(), to.GetKey()), TLSHandshakeTimeout: dialTime,
+		ReadBufferSize: streamBytes, DisableCompression: true,
 	}}
+}
+
+// idleConn is a connection whose other end may not be idle for long.
+type idleConn struct {
+	net.Conn
+	limit time.Duration
+}
+
+// Read implements net.Conn.
+func (c idleConn) Read(to []byte) (int, error) {
+	if err := c.SetReadDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Read(to)
+}
+
+// Write implements net.Conn.
+func (c idleConn) Write(from []byte) (int, error) {
+	if err := c.SetWriteDeadline(time.Now().Add(c.limit)); err != nil {
+		return 0, err
+	}
+	return c.Conn.Write(from)
 }
 
 // ask returns a request.
@@ -227,7 +274,10 @@ func passOn(answer *http.Response, in io.Writer) error {
 	if answer.StatusCode != http.StatusOK {
 		said, _ := io.ReadAll(io.LimitReader(answer.Body, maxSaid)) // what could be read
 		err := errors.New(strings.TrimSpace(string(said)))
-		if answer.StatusCode == http.StatusServiceUnavailable {
+		switch answer.StatusCode {
+		case http.StatusTooManyRequests:
+			return errBusy
+		case http.StatusServiceUnavailable:
 			return again(err)
 		}
 		return err
@@ -239,6 +289,8 @@ func passOn(answer *http.Response, in io.Writer) error {
 		return again(from.err)
 	case err != nil:
 		return err
+	case result == resultChanged:
+		return again(errChanged)
 	case result != resultSent:
 		return fmt.Errorf("%w: %s", ErrCutShort, result)
 	}

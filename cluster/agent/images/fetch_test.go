@@ -172,6 +172,78 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
+// TestStalls: a node that sends nothing more, and does not end the connection either, is given up,
+// and so is one that answers nothing.
+func TestStalls(t *testing.T) {
+	for name, after := range map[string]int64{"at once": 0, "in the handshake": 1000, "in the image": 1 << 20} {
+		t.Run(name, func(t *testing.T) {
+			p := start(t, 1, 2)
+			listener, err := net.Listen("tcp", "127.0.0.1:0")
+			check(t, err)
+			defer listener.Close()
+			go func() {
+				for {
+					near, err := listener.Accept()
+					if err != nil {
+						return
+					}
+					far, err := net.Dial("tcp", p.address)
+					if err != nil {
+						return
+					}
+					t.Cleanup(func() { _ = near.Close(); _ = far.Close() })
+					go func() { _, _ = io.Copy(far, near) }()
+					go func() { _, _ = io.CopyN(near, far, after) }()
+				}
+			}()
+			if err := p.fetch(listener.Addr().String()); !errors.Is(err, ErrUnreachable) {
+				t.Errorf("got %v", err)
+			}
+			p.hasNothing()
+		})
+	}
+}
+
+// TestManyAtOnce: a node that sends as many images as it may lets others wait for their turn.
+func TestManyAtOnce(t *testing.T) {
+	p := start(t, 1)
+	const many = 3 * maxSent
+	ended := make(chan error, many)
+	for range many {
+		q := *p
+		q.target, q.works = t.TempDir(), filepath.Join(t.TempDir(), "work")
+		go func() {
+			_, err := q.count(q.address)
+			ended <- err
+		}()
+	}
+	for range many {
+		if err := <-ended; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// TestOtherIsRemoved: an image that was offered and is gone when its contents are needed does not
+// end the fetch: they are sent then.
+func TestOtherIsRemoved(t *testing.T) {
+	p := start(t, 1, 2)
+	twin := t.TempDir()
+	writeImage(t, twin, 2, 3)
+	lend, asked := p.lend, 0
+	p.lend = func(a *api.MayFetchRequest) (Loan, error) {
+		asked++
+		check(t, os.RemoveAll(twin)) // it has been offered
+		return lend(a)
+	}
+	check(t, p.fetch(p.address, twin))
+	if asked != 2 {
+		t.Errorf("asked %d times", asked)
+	}
+	p.verify(p.target)
+	p.hasNote("kept")
+}
+
 // TestAsksAgain: a node that cannot ask the leader now is asked again.
 func TestAsksAgain(t *testing.T) {
 	p := start(t, 1)

@@ -120,7 +120,7 @@ func (p *peers) count(address string, others ...string) (bytes uint64, err error
 	p.Helper()
 	f := Fetcher{Source: p.wants, Patience: p.patience}
 	return bytes, f.Fetch(p.Context(), Want{
-		From: &api.ImageSource{Node: "a", Address: address}, Of: saved, As: self(),
+		From: &api.ImageSource{Node: "a", Address: address, Key: identity.FingerprintOf(p.has.Certificate().Leaf).String()}, Of: saved, As: self(),
 		Order: ReceiveOrder{Dir: p.target, Generation: 1, Others: others, Work: []string{p.works}},
 	}, func() error {
 		if err := os.RemoveAll(p.works); err != nil {

@@ -3,6 +3,7 @@ package images
 import (
 	"errors"
 
+	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 )
 
@@ -45,6 +46,15 @@ type offer struct {
 	Complete bool `json:"complete"`
 }
 
+// maxHashes limits what a receiver says that it has: 2 TiB in whole chunks.
+const (
+	maxHashes    = 1 << 20
+	maxHashBytes = maxHashes * int64(len(image.Hash{}))
+)
+
+// exitChanged is the status of a sender that has found errChanged.
+const exitChanged = 3
+
 // endMark follows the archive, so that one that is cut short is not taken for a whole one.
 const endMark = "phos: end of the directories\n"
 
@@ -53,6 +63,6 @@ var (
 	ErrCutShort = errors.New("the other node has not sent all of it")
 	// ErrUnreachable means that the other node has not answered for long, or not sent anything.
 	ErrUnreachable = errors.New("it cannot be reached")
-	// ErrBusy means that the node is sending to others: ask again.
-	ErrBusy = errors.New("the node sends as many images as it may")
+	// errChanged means that a file has changed while it was read.
+	errChanged = errors.New("a file has changed while it was read")
 )

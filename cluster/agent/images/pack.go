@@ -15,6 +15,8 @@ import (
 // packer writes directories into an archive.
 type packer struct {
 	to *tar.Writer
+	// leave is told what is left out.
+	leave func(what string)
 	// linked has the first name of each file of a directory that has several.
 	linked map[fileID]string
 }
@@ -23,9 +25,9 @@ type packer struct {
 type fileID struct{ device, inode uint64 }
 
 // pack writes directories into an archive, below their numbers. Sockets are left out: without their
-// process they are of no use.
-func pack(dirs []string, to io.Writer) error {
-	p := &packer{to: tar.NewWriter(to)}
+// process they are of no use. What the owner cannot read is left out, and leave is told.
+func pack(dirs []string, to io.Writer, leave func(what string)) error {
+	p := &packer{to: tar.NewWriter(to), leave: leave}
 	for i, dir := range dirs {
 		p.linked = map[fileID]string{} // the receiver makes no links between directories
 		if err := p.directory(strconv.Itoa(i), dir); err != nil {
@@ -46,8 +48,14 @@ func (p *packer) directory(name, path string) error {
 		if err == nil {
 			err = p.entry(root, filepath.Join(name, inside), inside, entry)
 		}
-		if errors.Is(err, fs.ErrNotExist) && inside != "." {
+		switch {
+		case err == nil || inside == ".":
+			return err
+		case errors.Is(err, fs.ErrNotExist):
 			return nil // it was removed since
+		case errors.Is(err, fs.ErrPermission):
+			p.leave(err.Error())
+			return nil
 		}
 		return err
 	})
@@ -80,14 +88,18 @@ func (p *packer) entry(root *os.Root, name, inside string, entry fs.DirEntry) er
 		return p.to.WriteHeader(header)
 	}
 	stat := info.Sys().(*syscall.Stat_t) // always so on Linux
-	if id := (fileID{stat.Dev, stat.Ino}); stat.Nlink > 1 {
-		if first, known := p.linked[id]; known {
-			header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
-			return p.to.WriteHeader(header)
-		}
+	id := fileID{stat.Dev, stat.Ino}
+	if first, known := p.linked[id]; known {
+		header.Typeflag, header.Linkname, header.Size = tar.TypeLink, first, 0
+		return p.to.WriteHeader(header)
+	}
+	if err := p.file(root, inside, header); err != nil {
+		return err
+	}
+	if stat.Nlink > 1 {
 		p.linked[id] = name
 	}
-	return p.file(root, inside, header)
+	return nil
 }
 
 // file writes a regular file.
@@ -100,8 +112,9 @@ func (p *packer) file(root *os.Root, inside string, header *tar.Header) error {
 	if err := p.to.WriteHeader(header); err != nil {
 		return err
 	}
-	if _, err := io.CopyN(p.to, file, header.Size); err != nil {
-		return fmt.Errorf("%s: %w", inside, err)
+	_, err = io.CopyN(p.to, file, header.Size)
+	if errors.Is(err, io.EOF) {
+		return fmt.Errorf("%s: %w", inside, errChanged)
 	}
-	return nil
+	return err
 }

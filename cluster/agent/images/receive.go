@@ -96,7 +96,11 @@ func offerAll(out io.WriteCloser, complete bool, dirs []*store.Dir) error {
 	if err := json.NewEncoder(to).Encode(offer{Complete: complete}); err != nil {
 		return err
 	}
+	count := 0
 	for hash := range has {
+		if count++; count > maxHashes {
+			break // more is sent than needed
+		}
 		if _, err := to.Write(hash[:]); err != nil {
 			return err
 		}

@@ -23,11 +23,15 @@ func SendMain(arguments []string) int {
 		fmt.Fprintln(os.Stderr, "agents send images, with an order as the argument")
 		return 2
 	}
-	if err := send(context.Background(), order, os.Stdin, os.Stdout); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		return 1
+	err := send(context.Background(), order, os.Stdin, os.Stdout)
+	if err == nil {
+		return 0
 	}
-	return 0
+	fmt.Fprintln(os.Stderr, err)
+	if errors.Is(err, errChanged) {
+		return exitChanged
+	}
+	return 1
 }
 
 // streamBytes is the size of buffers and pipes.
@@ -45,7 +49,7 @@ func send(ctx context.Context, order SendOrder, in io.Reader, to io.Writer) erro
 			return err
 		}
 	}
-	if err := pack(order.Work, out); err != nil {
+	if err := pack(order.Work, out, func(left string) { fmt.Fprintln(os.Stderr, "left out:", left) }); err != nil {
 		return err
 	}
 	if _, err := out.WriteString(endMark); err != nil {
@@ -79,21 +83,19 @@ func openDirectory(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW, 0)
 }
 
-// maxHashes limits what a receiver says that it has: 16 TiB in whole chunks.
-const maxHashes = 8 << 20
-
 // readHashes reads hashes up to the end.
 func readHashes(from io.Reader) (map[image.Hash]struct{}, error) {
 	has := map[image.Hash]struct{}{}
-	for range maxHashes {
+	for {
 		var hash image.Hash
 		switch _, err := io.ReadFull(from, hash[:]); {
 		case errors.Is(err, io.EOF):
 			return has, nil
 		case err != nil:
 			return nil, fmt.Errorf("contents of the receiver: %w", err)
+		case len(has) >= maxHashes:
+			return nil, fmt.Errorf("contents of the receiver: more than %d", maxHashes)
 		}
 		has[hash] = struct{}{}
 	}
-	return nil, fmt.Errorf("contents of the receiver: more than %d", maxHashes)
 }

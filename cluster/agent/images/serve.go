@@ -1,7 +1,6 @@
 package images
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/json"
@@ -10,14 +9,13 @@ import (
 	"log/slog"
 	"net"
 	"net/http"
+	"os"
 	"os/exec"
 	"strings"
 	"time"
 
-	"github.com/phos-gpu/phos/ckpt/image"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/identity/channel"
-	"github.com/phos-gpu/phos/internal/words"
 )
 
 // Lender decides what other nodes get.
@@ -43,8 +41,11 @@ const (
 	maxSent = 4
 	// headTime is how long a request may take to say what it wants.
 	headTime = 10 * time.Second
-	// idleTime is how long a receiver may take nothing.
-	idleTime = 2 * time.Minute
+	// turnTime is how long a request waits for its turn, before it is told to ask again.
+	turnTime = 30 * time.Second
+	// idleTime is how long the other end of a connection, or the process that reads files, may do
+	// nothing.
+	idleTime = time.Minute
 )
 
 // Listen begins to listen at an address.
@@ -84,6 +85,7 @@ const (
 	questionHeader = "Phos-Question"
 	resultTrailer  = "Phos-Result"
 	resultSent     = "sent"
+	resultChanged  = "changed"
 )
 
 // question is what a node asks for.
@@ -118,8 +120,10 @@ func (s *Server) answer(w http.ResponseWriter, r *http.Request) {
 	select {
 	case s.turns <- struct{}{}:
 		defer func() { <-s.turns }()
-	default:
-		http.Error(w, ErrBusy.Error(), http.StatusServiceUnavailable)
+	case <-time.After(turnTime):
+		http.Error(w, errBusy.Error(), http.StatusTooManyRequests)
+		return
+	case <-r.Context().Done():
 		return
 	}
 	if wants.Work {
@@ -160,60 +164,99 @@ func (s *Server) send(w http.ResponseWriter, r *http.Request, loan Loan, to *api
 		return
 	}
 	command := loan.As.Command(r.Context(), SendRole, string(text))
-	command.Stdin = http.MaxBytesReader(w, r.Body, maxHashes*int64(len(image.Hash{})))
-	var problems bytes.Buffer
-	command.Stderr = &problems
+	control := http.NewResponseController(w)
+	command.Stdin = &pressed{io.LimitReader(r.Body, maxHashBytes+1), control.SetReadDeadline}
+	problems := &said{}
+	command.Stderr = problems
 	w.Header().Set("Trailer", resultTrailer)
 	began := time.Now()
-	sent, err := s.copy(w, command)
+	sent, err := s.copy(w, control, command)
 	result := resultSent
-	if err != nil {
-		result = oneLine(err, &problems)
+	switch {
+	case err == nil:
+		log.Info("image sent", "bytes", sent, "took", time.Since(began), "said", problems.String())
+	case command.ProcessState != nil && command.ProcessState.ExitCode() == exitChanged:
+		result = resultChanged
+		log.Info("image is sent again", "why", problems.String())
+	default:
+		result = oneLine(err, problems)
 		log.Warn("image not sent", "error", result)
-	} else {
-		log.Info("image sent", "bytes", sent, "took", time.Since(began))
 	}
 	w.Header().Set(resultTrailer, result)
 }
 
+// said keeps the end of what a role has said.
+type said struct{ text []byte }
+
+// Write implements io.Writer.
+func (s *said) Write(part []byte) (int, error) {
+	s.text = append(s.text, part...)
+	s.text = append([]byte(nil), s.text[max(0, len(s.text)-maxSaid):]...)
+	return len(part), nil
+}
+
+// String returns it in one line.
+func (s *said) String() string { return strings.Join(strings.Fields(string(s.text)), " ") }
+
 // oneLine describes how a role has failed, in the form of a trailer.
-func oneLine(err error, problems *bytes.Buffer) string {
-	text := strings.Join(strings.Fields(problems.String()), " ")
-	if text == "" {
-		text = err.Error()
+func oneLine(err error, problems *said) string {
+	if text := problems.String(); text != "" {
+		return text
 	}
-	return words.Tail(text, maxSaid)
+	return strings.Join(strings.Fields(err.Error()), " ")
 }
 
 // maxSaid is how much of what a role has said is repeated.
 const maxSaid = 500
 
 // copy runs a command and sends what it writes.
-func (s *Server) copy(w http.ResponseWriter, command *exec.Cmd) (sent int64, err error) {
+func (s *Server) copy(w io.Writer, control *http.ResponseController, command *exec.Cmd) (sent int64, err error) {
 	out, err := command.StdoutPipe()
 	if err != nil {
 		return 0, err
 	}
+	from := io.Reader(out)
+	if file, isFile := out.(*os.File); isFile {
+		from = &pressed{out, file.SetReadDeadline}
+	}
 	if err := command.Start(); err != nil {
 		return 0, err
 	}
-	to := &pressing{to: w, control: http.NewResponseController(w)}
-	sent, copied := io.CopyBuffer(to, out, make([]byte, streamBytes))
+	to := &pressing{w, control.SetWriteDeadline}
+	sent, copied := io.CopyBuffer(to, from, make([]byte, streamBytes))
 	if copied != nil {
 		_ = command.Process.Kill() // it would wait for a reader
 	}
 	return sent, errors.Join(copied, command.Wait())
 }
 
-// pressing writes to a receiver that may not be idle for long.
+// pressed reads from what may not be idle for long.
+type pressed struct {
+	from     io.Reader
+	deadline func(time.Time) error
+}
+
+// Read implements io.Reader.
+func (p *pressed) Read(to []byte) (int, error) {
+	if err := p.deadline(time.Now().Add(idleTime)); err != nil {
+		return 0, err
+	}
+	count, err := p.from.Read(to)
+	if err != nil {
+		_ = p.deadline(time.Time{}) // what follows is not read by this
+	}
+	return count, err
+}
+
+// pressing writes to what may not be idle for long.
 type pressing struct {
-	to      io.Writer
-	control *http.ResponseController
+	to       io.Writer
+	deadline func(time.Time) error
 }
 
 // Write implements io.Writer.
 func (p *pressing) Write(part []byte) (int, error) {
-	if err := p.control.SetWriteDeadline(time.Now().Add(idleTime)); err != nil {
+	if err := p.deadline(time.Now().Add(idleTime)); err != nil {
 		return 0, err
 	}
 	return p.to.Write(part)

@@ -13,6 +13,9 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/cluster/agent/saver"
+	"github.com/phos-gpu/phos/cluster/api"
 )
 
 // listing describes all that is below a directory, by find and sha256sum: kinds, modes, numbers of
@@ -26,6 +29,11 @@ find . -type f -samefile linked | LC_ALL=C sort`)
 	out, err := command.Output()
 	check(t, err)
 	return string(out)
+}
+
+// none fails the test if something is left out.
+func none(t *testing.T) func(string) {
+	return func(what string) { t.Errorf("left out: %s", what) }
 }
 
 // TestTree: a directory comes back as it was, by what find says of it.
@@ -47,12 +55,12 @@ printf n > "$(printf 'odd \377\n name')"`
 	defer unix.Close(fd)
 	check(t, unix.Bind(fd, &unix.SockaddrUnix{Name: filepath.Join(from, "socket")}))
 	var packed bytes.Buffer
-	check(t, pack([]string{from}, &packed))
+	check(t, pack([]string{from}, &packed, none(t)))
 	check(t, os.Remove(filepath.Join(from, "socket")))
 	check(t, os.Chtimes(from, time.Time{}, time.Unix(1e9, 5)))
 	check(t, os.Chtimes(to, time.Time{}, time.Unix(1e9, 5)))
 	packed.Reset()
-	check(t, pack([]string{from}, &packed))
+	check(t, pack([]string{from}, &packed, none(t)))
 	check(t, unpack([]string{to}, &packed))
 	if got, want := listing(t, to), listing(t, from); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
@@ -72,7 +80,7 @@ func TestTrees(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(from[i], "name"), fmt.Append(nil, i), 0o600))
 	}
 	var packed bytes.Buffer
-	check(t, pack(from, &packed))
+	check(t, pack(from, &packed, none(t)))
 	check(t, unpack(to, &packed))
 	for i, dir := range to {
 		if got, err := os.ReadFile(filepath.Join(dir, "name")); err != nil || string(got) != fmt.Sprint(i) {
@@ -143,7 +151,7 @@ func TestCutTree(t *testing.T) {
 		check(t, os.WriteFile(filepath.Join(from, fmt.Sprint(i)), bytes.Repeat([]byte("x"), 700), 0o600))
 	}
 	var packed bytes.Buffer
-	check(t, pack([]string{from}, &packed))
+	check(t, pack([]string{from}, &packed, none(t)))
 	packed.WriteString(endMark)
 	whole := packed.Bytes()
 	for cut := 0; cut < len(whole); cut += 100 {
@@ -161,5 +169,64 @@ func TestCutTree(t *testing.T) {
 	check(t, unpack([]string{t.TempDir()}, rest))
 	if err := expectEnd(rest); !errors.Is(err, ErrCutShort) {
 		t.Errorf("more than all: %v", err)
+	}
+}
+
+// TestChangingTree: a file that becomes shorter while it is read is found. What is removed is not
+// missed.
+func TestChangingTree(t *testing.T) {
+	from := t.TempDir()
+	check(t, os.WriteFile(filepath.Join(from, "first"), bytes.Repeat([]byte("x"), 1<<20), 0o600))
+	check(t, os.WriteFile(filepath.Join(from, "second"), bytes.Repeat([]byte("x"), 1<<20), 0o600))
+	change := func(name string, do func(path string) error) error {
+		to := &watching{name: []byte(name), do: func() { check(t, do(filepath.Join(from, name))) }}
+		return pack([]string{from}, to, none(t))
+	}
+	check(t, change("first", func(string) error { return os.Remove(filepath.Join(from, "second")) }))
+	if err := change("first", func(path string) error { return os.Truncate(path, 10) }); !errors.Is(err, errChanged) {
+		t.Errorf("got %v", err)
+	}
+}
+
+// watching does something once when a name has been written.
+type watching struct {
+	name []byte
+	do   func()
+}
+
+// Write implements io.Writer.
+func (w *watching) Write(part []byte) (int, error) {
+	if w.do != nil && bytes.Contains(part, w.name) {
+		w.do()
+		w.do = nil
+	}
+	return len(part), nil
+}
+
+// TestUnreadable: what the owner may not read is left out, and told.
+func TestUnreadable(t *testing.T) {
+	if os.Getuid() != 0 {
+		t.Skip("needs root: acts as another user")
+	}
+	p := start(t, 1)
+	for _, dir := range []string{p.image, p.work, p.target} {
+		for path := dir; path != "/tmp"; path = filepath.Dir(path) {
+			check(t, os.Chmod(path, 0o755))
+		}
+		check(t, exec.Command("chown", "-R", "65534:65534", dir).Run())
+	}
+	check(t, os.Mkdir(filepath.Join(p.work, "closed"), 0o700))
+	check(t, os.WriteFile(filepath.Join(p.work, "closed", "in"), nil, 0o600))
+	check(t, os.WriteFile(filepath.Join(p.work, "secret"), []byte("root's"), 0o600))
+	user := saver.Owner{UID: 65534, GID: 65534}
+	p.lend = func(*api.MayFetchRequest) (Loan, error) {
+		return Loan{As: user, Order: SendOrder{Dir: p.image, Generation: 1, Work: []string{p.work}}}, nil
+	}
+	check(t, p.fetch(p.address))
+	p.hasNote("kept")
+	for _, name := range []string{"secret", "closed/in"} {
+		if _, err := os.Stat(filepath.Join(p.works, name)); !errors.Is(err, os.ErrNotExist) {
+			t.Errorf("%s came: %v", name, err)
+		}
 	}
 }

@@ -2,5 +2,5 @@
 // copies as the cluster is configured for, and one elsewhere of what is on a drained node alone. It
 // decides from what it is told, and talks to no node.
 //
-// Read Keeper.Look.
+// Read Chooser.Look.
 package copies

@@ -56,8 +56,8 @@ func (f *fitting) placeAll() bool {
 	return true
 }
 
-// placeReplica places one replica on the best node that can take it: one that has its image, if there
-// is one.
+// placeReplica places one replica on the best node that can take it: one that has its image, if
+// there is one.
 func (f *fitting) placeReplica(r *Replica) bool {
 	f.sent = f.table.Sends(r)
 	best, bestUnits, bestLeft, bestHas := cluster.NodeID(-1), []cluster.GPU(nil), 0, false

@@ -27,10 +27,12 @@ type Replica struct {
 	Models    [][]string
 	GPUMemory uint64
 	Ports     int
-	// Nodes are those with its image on their own disks; none: it begins, or all nodes can read it. They
-	// are preferred, and others must be able to fetch it. HadGPUs are those that the image was made
-	// with: some nodes cannot give it others.
-	Nodes   []string
+	// Nodes are those with its image on their own disks; none: it begins, or all nodes can read it.
+	// They are preferred, and others must be able to fetch it. HadGPUs are those that the image was
+	// made with: some nodes cannot give it others.
+	Nodes []string
+	// Stays means that other nodes could not restore the image.
+	Stays   bool
 	HadGPUs []int
 }
 

@@ -30,7 +30,7 @@ type Node struct {
 
 // Sends reports whether some node sends the image of a replica to others.
 func (t Table) Sends(r *Replica) bool {
-	return len(r.Nodes) > 0 && slices.ContainsFunc(t, func(n Node) bool {
+	return len(r.Nodes) > 0 && !r.Stays && slices.ContainsFunc(t, func(n Node) bool {
 		return n.SharesImages && slices.Contains(r.Nodes, n.Name)
 	})
 }

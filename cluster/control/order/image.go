@@ -56,8 +56,8 @@ func (m Maker) imageFrom(i *record.Image, node string) *api.ImageSource {
 	}
 	from := &api.ImageSource{Node: i.Node}
 	for _, holder := range i.Holders() {
-		if address := m.Images(holder); address != "" && from.GetAddress() == "" {
-			from = &api.ImageSource{Node: holder, Address: address}
+		if address, key := m.Images(holder); address != "" && from.GetAddress() == "" {
+			from = &api.ImageSource{Node: holder, Address: address, Key: key}
 		}
 	}
 	return from
@@ -81,8 +81,8 @@ func processesOf(l *record.Launch, i *record.Image) int {
 	return len(l.State.Spec.Jobs[l.State.Replicas[i.Replica].Job].Processes)
 }
 
-// MayFetch allows that a node fetches an image from another one that has it; nil: it may not. A node
-// may that starts a live replica from it, or is told to keep a copy.
+// MayFetch allows that a node fetches an image from another one that has it; nil: it may not. A
+// node may that starts a live replica from it, or is told to keep a copy.
 func MayFetch(
 	l *record.Launch, from string, asked *api.MayFetchRequest, copies func(*record.Image) bool,
 ) *api.MayFetchReply {

@@ -18,8 +18,8 @@ type Maker struct {
 	Grace time.Duration
 	// Address returns by which address other nodes reach one; empty: it is not known.
 	Address func(node string) string
-	// Images returns where other nodes fetch images from one; empty: nowhere.
-	Images func(node string) string
+	// Images returns where other nodes fetch images from one, and its key; empty: nowhere.
+	Images func(node string) (address, key string)
 }
 
 // Order returns what an agent gets: all that it needs to run one replica, so that it need not know

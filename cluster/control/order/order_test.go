@@ -22,11 +22,11 @@ func maker() Maker {
 		}
 		return ""
 	}
-	return Maker{Epoch: 9, Grace: 1500 * time.Millisecond, Address: address, Images: func(node string) string {
+	return Maker{Epoch: 9, Grace: 1500 * time.Millisecond, Address: address, Images: func(node string) (string, string) {
 		if node == "a" {
-			return address(node) + ":9413"
+			return address(node) + ":9413", "key of a"
 		}
-		return ""
+		return "", ""
 	}}
 }
 
@@ -193,7 +193,8 @@ func TestFromImage(t *testing.T) {
 	if got.GetImage().GetGeneration() != 2 || string(got.GetImageKey()) != "secret" {
 		t.Errorf("the order goes on from %v, key %q", got.GetImage(), got.GetImageKey())
 	}
-	if from := got.GetImageFrom(); from.GetNode() != "a" || from.GetAddress() != "10.0.0.1:9413" {
+	if from := got.GetImageFrom(); from.GetNode() != "a" || from.GetAddress() != "10.0.0.1:9413" ||
+		from.GetKey() != "key of a" {
 		t.Errorf("it is fetched from %v", from)
 	}
 	o.Node = "a"

@@ -45,12 +45,14 @@ func PeerOf(cluster identity.ClusterID, state tls.ConnectionState) (identity.Cal
 }
 
 // PeerClient returns the settings of a node that connects to another one. A certificate of a node
-// is for clients; here the node that is called shows it as a server, and its name is compared.
-func PeerClient(source Source, clock Clock, node string) *tls.Config {
+// is for clients; here the node that is called shows it as a server, and its name and key are
+// compared: an earlier node may have had the name.
+func PeerClient(source Source, clock Clock, node string, key string) *tls.Config {
 	config := connecting(clock, func(shown []*x509.Certificate) error {
 		caller, err := source.Bundle().VerifyClient(shown, clock())
-		if err == nil && (caller.Kind != identity.Node || caller.Name != node) {
-			err = fmt.Errorf("%w: node %s is wanted, and it is the %s", ErrNotNode, node, caller)
+		if err == nil && (caller.Kind != identity.Node || caller.Name != node || caller.Key.String() != key) {
+			err = fmt.Errorf("%w: node %s with key %s is wanted, and it is the %s with key %s",
+				ErrNotNode, node, key, caller, caller.Key)
 		}
 		return err
 	})

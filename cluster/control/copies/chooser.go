@@ -20,13 +20,13 @@ type Image struct {
 // Node is a node that may hold images.
 type Node struct {
 	Name string
-	// Keeps means that what it has can be counted on: it is not gone, and not drained. Takes means that
-	// it can get more now.
+	// Keeps means that what it has can be counted on: it is not gone, and not drained. Takes means
+	// that it can get more now.
 	Keeps, Takes bool
 }
 
-// Keeper decides, and knows what it has decided.
-type Keeper struct {
+// Chooser decides, and knows what it has decided.
+type Chooser struct {
 	// Peers is on how many nodes an image shall be besides the one that has taken it.
 	Peers int
 
@@ -35,7 +35,7 @@ type Keeper struct {
 
 // Look decides for all images that are needed now. It returns, by node, the images that it is to
 // fetch, for the nodes for which that has changed.
-func (k *Keeper) Look(images []Image, nodes []Node) (changed map[string][]string) {
+func (k *Chooser) Look(images []Image, nodes []Node) (changed map[string][]string) {
 	next := map[string][]string{}
 	for i := range images {
 		for _, node := range k.missing(&images[i], nodes) {
@@ -54,17 +54,17 @@ func (k *Keeper) Look(images []Image, nodes []Node) (changed map[string][]string
 }
 
 // Forget has a node told again what it is to fetch: its agent is another one, or has failed.
-func (k *Keeper) Forget(node string) { delete(k.ordered, node) }
+func (k *Chooser) Forget(node string) { delete(k.ordered, node) }
 
 // Ordered reports whether a node is to fetch an image.
-func (k *Keeper) Ordered(node, image string) bool { return slices.Contains(k.ordered[node], image) }
+func (k *Chooser) Ordered(node, image string) bool { return slices.Contains(k.ordered[node], image) }
 
 // Enough reports whether an image has all copies that it can have.
-func (k *Keeper) Enough(i *Image, nodes []Node) bool { return len(k.missing(i, nodes)) == 0 }
+func (k *Chooser) Enough(i *Image, nodes []Node) bool { return len(k.missing(i, nodes)) == 0 }
 
 // missing returns the nodes that are to fetch an image. The same nodes are chosen as long as they
 // can take it, and different ones for different launches.
-func (k *Keeper) missing(i *Image, nodes []Node) (chosen []string) {
+func (k *Chooser) missing(i *Image, nodes []Node) (chosen []string) {
 	want := k.Peers + 1
 	var candidates []string
 	for _, n := range nodes {
