@@ -29,7 +29,7 @@ func commands(program string) *verb.Set {
 			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,
 		},
-		Reserved:  []string{"start", "dump", "pre-dump", "restore", "migrate"},
+		Reserved:  []string{"start", "dump", "pre-dump", "restore"},
 		ManualEnd: fmt.Sprintf(manualEnd, api.DefaultSocket, daemonLog),
 		Pages:     manual.Pages(daemonLog),
 	}

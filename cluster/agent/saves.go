@@ -32,6 +32,7 @@ type saves struct {
 	mu    sync.Mutex // guards what follows
 	order *api.Order
 	last  uint32    // the number of the last ordered save that was made or has failed
+	asked uint32    // how often a save was asked for, as far as one was made or has failed
 	next  time.Time // when the next save by the policy is due
 	// image is what has ended the attempt.
 	image *savedImage
@@ -54,6 +55,9 @@ func newSaves(t *attempt) *saves {
 func (s *saves) follow(order *api.Order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.order == nil {
+		s.asked = order.GetAsked() // what was asked before it began is made
+	}
 	s.order = order
 	if order.GetDo() == string(launch.Save) && !isClosed(s.ordered) {
 		close(s.ordered)
@@ -91,6 +95,9 @@ func (s *saves) wanted() (order *api.Order, now bool, due time.Time) {
 	if every > 0 {
 		due = s.next
 	}
+	if order.GetAsked() > s.asked {
+		due = time.Now()
+	}
 	return order, order.GetDo() == string(launch.Save) && order.GetSave() > s.last, due
 }
 
@@ -101,6 +108,7 @@ func (s *saves) made(order *api.Order, stop bool) {
 	if stop {
 		s.last = order.GetSave()
 	}
+	s.asked = max(s.asked, order.GetAsked())
 	s.next = time.Time{}
 }
 

@@ -78,17 +78,16 @@ func (l *Leader) cordon(n *node, by string, request *api.ChangeNodeRequest) {
 	}
 }
 
-// drain takes away what a node has. Launches that can go on without its replicas do; others are
-// saved, or started again elsewhere if they may be.
+// drain takes away what a node has. Launches that can go on without its replicas do; others move to
+// nodes that have room for them, or are saved, or started again elsewhere if they may be.
 func (l *Leader) drain(n *node) {
 	for _, e := range n.entries() {
 		if l.apply(e, launch.NodeDrained{Node: n.Name}) == nil {
 			l.event(e, "leaving", "node "+n.Name+" is drained: the replicas there end, and the others go on")
 			continue
 		}
-		if err := l.giveWay(e, launch.OnDrain, launch.Preempted{Reason: "node " + n.Name + " is drained"}); err != nil {
-			l.event(e, "not drained", err.Error())
-			l.nodeEvent(n, "not drained", err.Error())
+		if err := (mover{l}).begin(e, anyNode, "the drain of node "+n.Name); err != nil { // no other node has room for it
+			mover{l}.leave(e, n)
 		}
 	}
 }

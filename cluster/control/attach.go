@@ -188,6 +188,7 @@ func (l *Leader) report(n *node, r *api.Report) {
 	switch {
 	case r.GetState() == "running" && !e.State.Replicas[replica].Started:
 		l.mustApply(e, launch.ReplicaStarted{Replica: replica, Attempt: attempt})
+		mover{l}.arrived(e, n)
 	case r.GetState() == "ended" && r.GetFenced():
 		l.mustApply(e, launch.ReplicaLost{
 			Replica: replica, Attempt: attempt, Reason: "node " + n.Name + " was cut off, and has stopped its processes",

@@ -17,6 +17,10 @@ type entry struct {
 	revision store.Revision
 	// told is what agents were told to do, by the state that is in the store.
 	told []launch.Order
+	// toldAsked is the number of asked saves that they know.
+	toldAsked int
+	// course is how far a move is.
+	course course
 	// preparing is what agents do to start replicas.
 	preparing map[int]string
 	// cutOf has, by replica, the attempt whose image its node was told to be the first that is needed.
@@ -162,7 +166,8 @@ func (l *Leader) published(e *entry) {
 		}
 	}
 	for _, order := range orders {
-		if n := l.nodes[order.Node]; n != nil && n.session != nil && !slices.ContainsFunc(e.told, order.Equal) {
+		knows := slices.ContainsFunc(e.told, order.Equal) && (e.toldAsked == e.Asked || order.Do != launch.Run)
+		if n := l.nodes[order.Node]; n != nil && n.session != nil && !knows {
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Orders: []*api.Order{l.orders().Order(&e.Launch, order)}})
 		}
 	}
@@ -170,7 +175,7 @@ func (l *Leader) published(e *entry) {
 		l.endedOn(e)
 	}
 	l.tellCut(e)
-	e.told = orders
+	e.told, e.toldAsked = orders, e.Asked
 	for w := range l.watchers {
 		w.Changed(&e.Launch)
 	}

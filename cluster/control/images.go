@@ -31,6 +31,9 @@ func (e *entry) isBoundTo(node string) bool {
 
 // bind notes where replicas have to be placed because of their images.
 func (e *entry) bind(n *fit.Need) {
+	if e.MoveTo != "" {
+		n.Place.Hostnames = []string{e.MoveTo}
+	}
 	for i := range n.Replicas {
 		r := &n.Replicas[i]
 		image := e.boundTo(r.Number)
@@ -47,6 +50,9 @@ func (e *entry) bind(n *fit.Need) {
 // binding names the images from which some replicas will start, and the nodes that have them and
 // send them.
 func (e *entry) binding(replicas []int, nodes map[string]*node) (text string) {
+	if e.MoveTo != "" {
+		text = "moves to " + e.MoveTo + "\n"
+	}
 	for _, i := range replicas {
 		image := e.boundTo(i)
 		if image == nil {
@@ -200,6 +206,7 @@ func (l library) copy() {
 func (e *entry) copiesOf(image *record.Image) copies.Image {
 	c := copies.Image{
 		Name: image.Name(), Place: fmt.Sprintf("%s.%d.%d", e.ID, image.Replica, image.Attempt), Holders: image.Holders(),
+		Also: e.MoveTo,
 	}
 	for i := range e.State.Replicas {
 		r := &e.State.Replicas[i]
@@ -248,10 +255,14 @@ func (l library) copied(n *node, r *api.Report) {
 	case image == nil || slices.Contains(image.Holders(), n.Name):
 	case said.GetError() != "":
 		l.log.Warn("image not copied", "launch", e.ID, "image", image.Name(), "node", n.Name, "error", said.GetError())
+		if e.MoveTo == n.Name {
+			mover(l).abandon(e, said.GetError())
+		}
 	default:
 		image.Copies = append(slices.Clone(image.Copies), n.Name)
 		l.changed(e)
 		l.syncParts(e)
+		mover(l).copied(e, n, image)
 	}
 }
 

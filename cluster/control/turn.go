@@ -113,6 +113,26 @@ func (t Turn) Act(to *record.Launch, event launch.Event) error {
 	return t.leader.apply(e, event)
 }
 
+// Checkpoint has a launch saved that runs on.
+func (t Turn) Checkpoint(of *record.Launch, by string) error {
+	e := t.leader.launches[of.ID]
+	if e.State.Phase != launch.Running {
+		return fmt.Errorf("%w: launch %s is %s", launch.ErrRefused, e.Label(), e.State.Phase)
+	}
+	if err := e.State.Spec.CheckSavable(); err != nil {
+		return fmt.Errorf("launch %s: %w", e.Label(), err)
+	}
+	e.Asked++
+	e.SaveProblem = "" // the same one is told again
+	t.leader.event(e, "save asked", "by "+by)
+	return nil
+}
+
+// Migrate moves a launch to a node, or to any other one, while it runs.
+func (t Turn) Migrate(of *record.Launch, to, by string) error {
+	return mover{t.leader}.begin(t.leader.launches[of.ID], to, by)
+}
+
 // Note adds an event to those of a launch.
 func (t Turn) Note(to *record.Launch, kind, text string) {
 	t.leader.event(t.leader.launches[to.ID], kind, text)

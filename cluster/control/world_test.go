@@ -11,6 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"google.golang.org/protobuf/proto"
+
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/control/mirror"
 	"github.com/phos-gpu/phos/cluster/control/session"
@@ -185,9 +187,10 @@ type fakeAgent struct {
 	saved   []string // the attempts whose images are known to be in the store
 	// failing is why saves fail; empty: they do not.
 	failing string
-	renewed int  // how many renewals were answered
-	old     bool // it gives what it restores the GPUs that it had
-	shares  bool // it sends and fetches images
+	renewed int               // how many renewals were answered
+	asked   map[string]uint32 // how many saves that were asked for an attempt has made
+	old     bool              // it gives what it restores the GPUs that it had
+	shares  bool              // it sends and fetches images
 	stop    context.CancelFunc
 	alive   sync.WaitGroup
 }
@@ -203,6 +206,7 @@ func (w *world) join(name string, gpus int) *fakeAgent {
 	a := &fakeAgent{
 		w: w, name: name, boot: "boot 1", gpus: gpus, runs: map[string]*api.Report{}, ever: map[string]int{},
 		from: map[string]*api.Image{}, fetched: map[string]*api.ImageSource{},
+		asked: map[string]uint32{},
 	}
 	a.attach()
 	w.Cleanup(a.detach)
@@ -309,6 +313,11 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 			a.ever[k]++
 			a.from[k], a.fetched[k] = o.GetImage(), o.GetImageFrom()
 			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running"}
+			a.runs[k], a.asked[k] = has, o.GetAsked()
+		case o.GetDo() == "run" && has.GetState() == "running" && o.GetAsked() > a.asked[k]:
+			a.asked[k] = o.GetAsked()
+			has = proto.CloneOf(has)
+			has.Image, has.ImageKey = a.image(o, uint64(o.GetAsked())), []byte("key of "+a.name)
 			a.runs[k] = has
 		case o.GetDo() == "save" && has.GetState() == "running":
 			has = a.save(o, has)
@@ -324,6 +333,13 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 			a.runs[k] = has
 		}
 		reports = append(reports, has)
+	}
+	for _, copied := range orders.GetCopies().GetOrders() {
+		at := copied.GetAttempt()
+		reports = append(reports, &api.Report{
+			Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(),
+			Copied: &api.Copied{Generation: copied.GetGeneration(), Error: a.failing},
+		})
 	}
 	for _, saved := range orders.GetSaved() {
 		at := saved.GetAttempt()
@@ -355,17 +371,23 @@ func (a *fakeAgent) save(o *api.Order, has *api.Report) *api.Report {
 		next.SaveError = a.failing
 		return next
 	}
+	next.State, next.Saved, next.ImageKey = "ended", true, []byte("key of "+a.name)
+	next.Image = a.image(o, uint64(o.GetAsked())+1)
+	return next
+}
+
+// image describes an image of an attempt.
+func (a *fakeAgent) image(o *api.Order, generation uint64) *api.Image {
+	at := o.GetAttempt()
 	dir := "/node/images/" + key(at.GetLaunch(), at.GetReplica(), at.GetAttempt())
 	shared := o.GetCheckpoint().GetSharedDir()
 	if shared != "" {
 		dir = shared
 	}
-	next.State, next.Saved, next.ImageKey = "ended", true, []byte("key of "+a.name)
-	next.Image = &api.Image{
-		Replica: at.GetReplica(), Attempt: at.GetAttempt(), Node: a.name, Dir: dir, Generation: 1, Shared: shared != "",
+	return &api.Image{
+		Replica: at.GetReplica(), Attempt: at.GetAttempt(), Node: a.name, Dir: dir, Generation: generation, Shared: shared != "",
 		UnixMs: 1,
 	}
-	return next
 }
 
 // running returns the attempts that run.

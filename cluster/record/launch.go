@@ -44,6 +44,10 @@ type Launch struct {
 	Images      []Image `json:"images,omitempty"`
 	Saves       int     `json:"saves,omitempty"`
 	SaveProblem string  `json:"save_problem,omitempty"`
+	// Asked counts the saves after which it runs on that were asked for.
+	Asked int `json:"asked,omitempty"`
+	// MoveTo is the node to which it is being moved; empty: none.
+	MoveTo string `json:"move_to,omitempty"`
 	// Events are the last ones, the newest last.
 	Events []Event `json:"events,omitempty"`
 	// Spans are when replicas had processes, the newest last.
@@ -89,7 +93,7 @@ const (
 const ExecEvent = "exec"
 
 // launchVersion is the version that Encode writes. Version 1 knew no images, version 2 no replicas
-// that leave, and version 3 no copies of images.
+// that leave, and version 3 neither copies of images nor moves.
 const launchVersion = 4
 
 // Encode returns the value for the store.

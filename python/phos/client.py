@@ -116,6 +116,15 @@ class Client:
         """Saves a launch and gives its places back, until it is resumed."""
         return self._act("Suspend", launch_id)
 
+    def checkpoint_launch(self, launch_id: str | int) -> Launch:
+        """Has a launch saved that runs on. The event ``saved`` says that it was."""
+        return self._act("Checkpoint", launch_id)
+
+    def migrate_launch(self, launch_id: str | int, to: str = "any") -> Launch:
+        """Moves a launch to a node while it runs. The events say how far it is, up to ``moved``."""
+        request = {"id": str(launch_id), "to": to}
+        return read_launch(self._connection.call("Launches/Migrate", request, harmless=False)["launch"])
+
     def resume_launch(self, launch_id: str | int) -> Launch:
         """Queues a suspended launch."""
         return self._act("Resume", launch_id)

@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -128,4 +129,56 @@ func TestDrainedImageIsCopied(t *testing.T) {
 		t.Error(err)
 	}
 	s.hosts[1].Kill()
+}
+
+// TestMigrate: a launch moves to another host and back while it runs, and to any; it is refused
+// where there is no room, and stays where it is if the other host dies meanwhile.
+func TestMigrate(t *testing.T) {
+	s := newSite(t, 3, 1)
+	dir, other := s.share("witness"), s.share("other")
+	spec := s.keeping(dir)
+	spec.Place.Hostnames = []string{"node1", "node2"}
+	id := s.launch(spec)
+	s.awaitRunning(id)
+	s.awaitSteps(id, 1, 0)
+	phos := func(arguments ...string) (string, error) {
+		said, err := s.hosts[0].CLI(t.Context(), arguments...).CombinedOutput()
+		return string(said), err
+	}
+	if said, err := phos("checkpoint", id); err != nil || !strings.Contains(said, "saved main.0 on node1, generation 1") {
+		t.Errorf("%v: %s", err, said)
+	}
+	for name, says := range map[string]string{
+		"node1": "runs on node node1 already", "node3": "the launch may not run there", "node9": "no node is called", "": "--to NODE",
+	} {
+		if said, err := phos("migrate", id, "--to", name); err == nil || !strings.Contains(said, says) {
+			t.Errorf("to %q: %v, want %q: %s", name, err, says, said)
+		}
+	}
+	for attempt, to := range map[uint32]string{2: "node2"} {
+		said, err := phos("migrate", id, "--to", to)
+		if err != nil || !regexp.MustCompile(`(?s)moves to node node2.*copied .*moved to node node2: stood still for \d`).MatchString(said) {
+			t.Errorf("%v: %s", err, said)
+		}
+		_, last := s.steps(id, attempt-1)
+		s.awaitSteps(id, attempt, last)
+		s.continues(id, attempt)
+	}
+	blocker := s.launch(s.counting(other))
+	s.awaitRunning(blocker)
+	if at := s.get(blocker).GetReplicas()[0].GetNode(); at == "node1" {
+		said, err := phos("migrate", id, "--to", "any")
+		if err == nil || !strings.Contains(said, "0 of the 1 GPUs that it needs are free") {
+			t.Errorf("%v: %s", err, said)
+		}
+	}
+	s.stop(blocker)
+	if said, err := phos("migrate", id, "--to", "any", "--json"); err != nil || !strings.Contains(said, `"node": "node1"`) {
+		t.Errorf("%v: %s", err, said)
+	}
+	s.continues(id, 3)
+	s.finish(id, dir)
+	if text := s.logsOf(id, 3); !strings.HasSuffix(text, "kept\nkept\nkept\n") {
+		t.Errorf("the log ends with %q", text[max(0, len(text)-200):])
+	}
 }

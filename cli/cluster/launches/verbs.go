@@ -83,7 +83,7 @@ to its beginning. [images] in the controller's configuration says how many copie
     phos checkpoints train --json | jq '.[].images[] | select(.current) | .copies'` + "\n" + naming,
 			Setup: checkpointsVerb,
 		},
-		stopVerb(), suspendVerb(), resumeVerb(), rerunVerb(), execVerb(), topVerb(),
+		checkpointVerb(), migrateVerb(), stopVerb(), suspendVerb(), resumeVerb(), rerunVerb(), execVerb(), topVerb(),
 	}
 }
 

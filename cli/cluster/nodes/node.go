@@ -59,11 +59,10 @@ elsewhere; or joining.
 		changeVerb("uncordon", "let launches onto a node again", `The node gets launches again, and is no longer drained.
 
     phos node uncordon gpu-7`, &api.ChangeNodeRequest{Cordoned: &no, Draining: &no}),
-		changeVerb("drain", "save or stop what runs on a node", `The node gets no new launches, and those that run there are saved, or, if their description says that
-they are restartable, stopped; they are queued again, and go on elsewhere: from a directory that all
-nodes share (checkpoint.dir), or from an image that the other node fetches from this one. phos node
-show says which are still there, and phos events LAUNCH why. Leave the node on until its launches
-run elsewhere.
+		changeVerb("drain", "move what runs on a node elsewhere", `The node gets no new launches. Those that run there move to nodes that have room for them, while they
+run (phos help migrate). Others are saved, or, if their description says that they are restartable,
+stopped; they are queued again, and go on where there is room. phos node show says which are still
+there, and phos events LAUNCH why. Leave the node on until phos checkpoints shows no image at risk.
 
     phos node drain gpu-7
     phos node drain --json gpu-7 | jq -r '.[].launches[]'`, &api.ChangeNodeRequest{Draining: &yes}),

@@ -2,6 +2,7 @@ package images
 
 import (
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,13 +39,17 @@ func NewCopier(copyOne func(context.Context, *api.CopyOrder) error, tell func(*a
 	return &Copier{Copy: copyOne, Tell: tell, changed: make(chan struct{}, 1)}
 }
 
-// Want makes these the only images that are wanted. One that is being copied and is wanted no
-// longer is given up.
+// Want makes these the only images that are wanted. One that is being copied is given up if no
+// image of its attempt is wanted any longer. A later one of the attempt waits for it, and needs
+// less then: otherwise no copy would be whole where images are taken faster than they are copied.
 func (c *Copier) Want(orders []*api.CopyOrder) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.wanted = orders
-	if c.running != nil && !c.isWanted(c.running.order) {
+	ofAttempt := func(order *api.CopyOrder) bool {
+		return proto.Equal(order.GetAttempt(), c.running.order.GetAttempt())
+	}
+	if c.running != nil && !slices.ContainsFunc(orders, ofAttempt) {
 		c.running.cancel()
 	}
 	select {
@@ -130,7 +135,8 @@ func (c *Copier) end(job *copying, err error) (wait bool) {
 			break
 		}
 	}
-	if c.failed++; err == nil || !wanted {
+	c.failed++
+	if err == nil || !wanted {
 		c.failed = 0
 	} else {
 		c.wanted = append(c.wanted, job.order)

@@ -100,7 +100,6 @@ func relay(t *testing.T, to string, cut func(connection int) int64) string {
 // TestBrokenConnections: what was cut off is asked for again until it has come, however often.
 func TestBrokenConnections(t *testing.T) {
 	p := start(t, 1, 2, 3)
-	p.patience = time.Minute
 	cuts := []int64{0, 100, 3000, 100_000, image.ChunkBytes, 3*image.ChunkBytes + 50<<10, -1}
 	var made atomic.Int32
 	address := relay(t, p.address, func(connection int) int64 {
@@ -120,6 +119,7 @@ func TestBrokenConnections(t *testing.T) {
 // TestAlwaysCut: a node that never sends all is given up, and no image is left.
 func TestAlwaysCut(t *testing.T) {
 	p := start(t, 1, 2, 3)
+	p.patience = 300 * time.Millisecond
 	err := p.fetch(relay(t, p.address, func(int) int64 { return 5000 }))
 	if err == nil || !strings.Contains(err.Error(), "image of attempt l-one.1.3 on node a") {
 		t.Errorf("got %v", err)
@@ -178,6 +178,7 @@ func TestStalls(t *testing.T) {
 	for name, after := range map[string]int64{"at once": 0, "in the handshake": 1000, "in the image": 1 << 20} {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, 1, 2)
+			p.patience = 300 * time.Millisecond
 			listener, err := net.Listen("tcp", "127.0.0.1:0")
 			check(t, err)
 			defer listener.Close()
@@ -261,6 +262,7 @@ func TestAsksAgain(t *testing.T) {
 // TestImpostors: an address that is not that of the node gets nothing, and its answer is not taken.
 func TestImpostors(t *testing.T) {
 	p := start(t, 1)
+	p.patience = 300 * time.Millisecond
 	asked := false
 	lend := p.lend
 	p.lend = func(a *api.MayFetchRequest) (Loan, error) { asked = true; return lend(a) }

@@ -82,7 +82,7 @@ func start(t *testing.T, chunks ...byte) *peers {
 	t.Helper()
 	ca, err := authority.Create("abcdefghijklmnop", time.Now())
 	check(t, err)
-	p := &peers{T: t, ca: ca, has: member(t, ca, "a"), wants: member(t, ca, "b"), patience: 300 * time.Millisecond}
+	p := &peers{T: t, ca: ca, has: member(t, ca, "a"), wants: member(t, ca, "b"), patience: time.Minute}
 	p.image, p.work, p.target, p.works = t.TempDir(), t.TempDir(), t.TempDir(), filepath.Join(t.TempDir(), "work")
 	writeImage(t, p.image, chunks...)
 	check(t, os.WriteFile(filepath.Join(p.work, "note"), []byte("kept"), 0o640))

@@ -13,8 +13,10 @@ type Image struct {
 	Name, Place string
 	// Holders are the nodes that have it, or are fetching it to start from it.
 	Holders []string
-	// Avoid are nodes that get no copy: they run the launch.
+	// Avoid are nodes that get no copy: they run the launch. Also is one that gets a copy in any case;
+	// empty: none.
 	Avoid []string
+	Also  string
 }
 
 // Node is a node that may hold images.
@@ -67,18 +69,21 @@ func (k *Chooser) Enough(i *Image, nodes []Node) bool { return len(k.missing(i, 
 func (k *Chooser) missing(i *Image, nodes []Node) (chosen []string) {
 	want := k.Peers + 1
 	var candidates []string
+	if slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == i.Also && n.Takes }) && !slices.Contains(i.Holders, i.Also) {
+		chosen, want = []string{i.Also}, want-1
+	}
 	for _, n := range nodes {
 		switch has := slices.Contains(i.Holders, n.Name); {
 		case has && n.Keeps:
 			want--
-		case !has && n.Takes && n.Keeps && !slices.Contains(i.Avoid, n.Name):
+		case !has && n.Takes && n.Keeps && n.Name != i.Also && !slices.Contains(i.Avoid, n.Name):
 			candidates = append(candidates, n.Name)
 		}
 	}
 	slices.SortFunc(candidates, func(a, b string) int {
 		return cmp.Or(cmp.Compare(weight(i.Place, b), weight(i.Place, a)), cmp.Compare(a, b))
 	})
-	return candidates[:max(0, min(want, len(candidates)))]
+	return append(chosen, candidates[:max(0, min(want, len(candidates)))]...)
 }
 
 // weight is how much a node suits an image, the same each time.

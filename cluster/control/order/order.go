@@ -37,7 +37,7 @@ func (m Maker) Order(l *record.Launch, o launch.Order) *api.Order {
 	if l.Code.Hash != "" {
 		out.Code = codeRef(l.Code)
 	}
-	out.Checkpoint, out.Save = checkpointOrder(spec), uint32(l.Saves)
+	out.Checkpoint, out.Save, out.Asked = checkpointOrder(spec), uint32(l.Saves), uint32(l.Asked)
 	if o.Do != launch.Run {
 		return out
 	}

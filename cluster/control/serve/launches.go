@@ -99,6 +99,13 @@ func visible(t control.Turn, caller identity.Caller, id string) (*record.Launch,
 
 // act applies what a user asks for to a launch.
 func (s *launches) act(ctx context.Context, id string, event func(by string) launch.Event) (*api.ActReply, error) {
+	return s.change(ctx, id, func(t control.Turn, l *record.Launch, by string) error { return t.Act(l, event(by)) })
+}
+
+// change does what a user asks for to a launch.
+func (s *launches) change(
+	ctx context.Context, id string, do func(t control.Turn, l *record.Launch, by string) error,
+) (*api.ActReply, error) {
 	caller, leader, err := s.asked(ctx)
 	if err != nil {
 		return nil, err
@@ -112,11 +119,23 @@ func (s *launches) act(ctx context.Context, id string, event func(by string) lau
 		if err := mayChange(caller, l.Owner); err != nil {
 			return err
 		}
-		if err := t.Act(l, event(caller.Name)); err != nil {
+		if err := do(t, l, caller.Name); err != nil {
 			return err
 		}
 		reply.Launch = launchView(l)
 		return nil
+	})
+}
+
+// Checkpoint has a launch saved that runs on.
+func (s *launches) Checkpoint(ctx context.Context, request *api.ActRequest) (*api.ActReply, error) {
+	return s.change(ctx, request.GetId(), control.Turn.Checkpoint)
+}
+
+// Migrate moves a launch to another node while it runs.
+func (s *launches) Migrate(ctx context.Context, request *api.MigrateRequest) (*api.ActReply, error) {
+	return s.change(ctx, request.GetId(), func(t control.Turn, l *record.Launch, by string) error {
+		return t.Migrate(l, request.GetTo(), by)
 	})
 }
 
