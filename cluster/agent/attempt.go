@@ -35,6 +35,8 @@ type attempt struct {
 	work string
 	// saves are its images.
 	saves *saves
+	// adopted means that an earlier agent has started it.
+	adopted bool
 	// ordered is the last order of a stream that found it here; nil: there was none. The lock of
 	// attempts guards it.
 	ordered *ordered

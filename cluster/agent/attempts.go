@@ -55,6 +55,7 @@ func (s *attempts) adopt(ctx context.Context) error {
 			continue
 		}
 		t := newAttempt(s, key)
+		t.adopted = true
 		s.all[key] = t
 		go t.runAdopted(ctx)
 	}

@@ -58,7 +58,9 @@ func (a *Agent) discardBefore(saved *api.NewImage) {
 	if last.Check() != nil {
 		return
 	}
-	defer a.discardWork(last.Launch)
+	if saved.GetSharedDir() == "" { // images in a shared directory need it wherever they are restored
+		defer a.discardWork(last.Launch)
+	}
 	a.removeImages(saved.GetOwner(), saved.GetSharedDir(), func(key supervisor.Key) bool {
 		return key.Launch == last.Launch && key.Replica == last.Replica && key.Attempt < last.Attempt
 	})

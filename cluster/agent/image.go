@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/phos-gpu/phos/cluster/agent/images"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
@@ -219,7 +221,8 @@ func (a *Agent) fetchImage(ctx context.Context, order *api.Order, o owner, work 
 	}, o, told)
 }
 
-// fetchInto fetches an image into its directory on this node.
+// fetchInto fetches an image into its directory on this node. Working directories that are there,
+// as of an earlier copy, are replaced when all has come.
 func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told func(bytes uint64)) error {
 	_, missing := os.Stat(a.path("images", want.Of.String()))
 	dir, err := a.imageDir(want.Of, o, nil)
@@ -227,6 +230,11 @@ func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told f
 		return err
 	}
 	want.Order.Dir, want.Order.Others = dir, a.otherImages(want.Of)
+	work := want.Order.Work
+	want.Order.Work = nil
+	for _, each := range work {
+		want.Order.Work = append(want.Order.Work, each+".new")
+	}
 	prepare := func() error {
 		for _, each := range want.Order.Work {
 			if err := makeEmpty(each, o); err != nil {
@@ -236,15 +244,28 @@ func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told f
 		return nil
 	}
 	err = images.Fetcher{Source: a.config.Peers}.Fetch(ctx, want, prepare, told)
-	if err != nil { // a disk that is full has room again
-		for _, each := range want.Order.Work {
-			a.remove(each)
+	for i, each := range want.Order.Work {
+		if err == nil {
+			err = exchange(each, work[i])
 		}
-		if missing != nil {
-			a.remove(dir)
-		}
+		a.remove(each)
+	}
+	if err != nil && missing != nil { // a disk that is full has room again
+		a.remove(dir)
 	}
 	return err
+}
+
+// exchange puts a directory in the place of another one, which gets its name, if there is one.
+func exchange(from, to string) error {
+	if unix.Renameat2(unix.AT_FDCWD, from, unix.AT_FDCWD, to, unix.RENAME_EXCHANGE) == nil {
+		return nil
+	}
+	// There is none, or the file system exchanges nothing.
+	if err := os.RemoveAll(to); err != nil {
+		return err
+	}
+	return os.Rename(from, to)
 }
 
 // errRunsHere is returned for a copy of a launch that runs on this node.

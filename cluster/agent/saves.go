@@ -55,7 +55,7 @@ func newSaves(t *attempt) *saves {
 func (s *saves) follow(order *api.Order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.order == nil {
+	if s.order == nil && !s.attempt.adopted {
 		s.asked = order.GetAsked() // what was asked before it began is made
 	}
 	s.order = order
@@ -160,6 +160,7 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 		if stop {
 			r.Save = order.GetSave()
 		}
+		r.Asked = order.GetAsked()
 		if r.SaveError = ""; err != nil {
 			r.SaveError = err.Error()
 		} else if !stop {

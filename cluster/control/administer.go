@@ -86,6 +86,9 @@ func (l *Leader) drain(n *node) {
 			l.event(e, "leaving", "node "+n.Name+" is drained: the replicas there end, and the others go on")
 			continue
 		}
+		if e.MoveTo != "" || e.State.Phase != launch.Running {
+			continue // it leaves already, or waits
+		}
 		if err := (mover{l}).begin(e, anyNode, "the drain of node "+n.Name); err != nil { // no other node has room for it
 			mover{l}.leave(e, n)
 		}

@@ -96,7 +96,9 @@ func (l *Leader) welcome(n *node, s *session.Session) {
 		Epoch: uint64(l.Epoch()), LeaseMs: uint64(times.Lease.Milliseconds()),
 		FenceAfterMs: uint64(times.FenceAfter.Milliseconds()),
 	}}})
-	s.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n), Kept: l.keptImages()})
+	s.Orders(&api.Orders{
+		Epoch: uint64(l.Epoch()), Complete: true, Orders: l.ordersFor(n), Kept: l.keptImages(), Copies: &api.Copies{},
+	})
 	l.lookAtLease(n)
 }
 
@@ -188,6 +190,7 @@ func (l *Leader) report(n *node, r *api.Report) {
 	switch {
 	case r.GetState() == "running" && !e.State.Replicas[replica].Started:
 		l.mustApply(e, launch.ReplicaStarted{Replica: replica, Attempt: attempt})
+		library{l}.started(e, replica, n)
 		mover{l}.arrived(e, n)
 	case r.GetState() == "ended" && r.GetFenced():
 		l.mustApply(e, launch.ReplicaLost{
@@ -197,6 +200,8 @@ func (l *Leader) report(n *node, r *api.Report) {
 		l.mustApply(e, launch.ReplicaLost{
 			Replica: replica, Attempt: attempt, Reason: cmp.Or(r.GetUnstartedReason(), e.State.Reason),
 		})
+	case r.GetState() == "ended" && e.MoveTo == n.Name && !e.State.Replicas[replica].Started:
+		mover{l}.notStarted(e, r)
 	case r.GetState() == "ended":
 		l.mustApply(e, launch.ReplicaEnded{Replica: replica, Attempt: attempt, Exits: messages.ExitsOf(r.GetExits())})
 	case r.GetState() == "preparing":

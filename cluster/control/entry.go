@@ -19,6 +19,8 @@ type entry struct {
 	told []launch.Order
 	// toldAsked is the number of asked saves that they know.
 	toldAsked int
+	// answered is the number of the last asked save that was made or has failed.
+	answered int
 	// course is how far a move is.
 	course course
 	// preparing is what agents do to start replicas.

@@ -9,6 +9,7 @@ import (
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/tests/harness"
 )
 
@@ -64,7 +65,7 @@ func TestFetches(t *testing.T) {
 		{"a", "b", "an earlier key of b", false},
 		{"a", "old", "key of old", false},
 		{"a", "none", "", false},
-		{"b", "b", "key of b", false},
+		{"old", "b", "key of b", false},
 	} {
 		var err error
 		w.turn(func(l *Leader) {
@@ -199,6 +200,11 @@ func TestGoesBackToCopy(t *testing.T) {
 	for _, copied := range []bool{true, false} {
 		t.Run(fmt.Sprint(copied), func(t *testing.T) {
 			w := newWorld(t)
+			if copied { // otherwise the older image is removed as soon as there is a later one
+				w.depose()
+				w.config.Peers = 1
+				w.lead()
+			}
 			a, b := w.sharing("a", 1), w.sharing("b", 1)
 			id := w.launch(simple(1, 1))
 			harness.Eventually(t, "it runs", func() bool { return len(a.running())+len(b.running()) == 1 })
@@ -210,12 +216,11 @@ func TestGoesBackToCopy(t *testing.T) {
 			w.resume(id)
 			holder.awaitRunning(1)
 			if copied {
-				w.turn(func(l *Leader) {
-					l.report(l.nodes[other.name], &api.Report{
-						Launch: id, Replica: 0, Attempt: uint32(older.Attempt), Copied: &api.Copied{Generation: older.Generation},
-					})
-				})
+				w.awaitLaunch(id, "copied", func(l *record.Launch) bool { return len(l.Images[0].Copies) == 1 })
 			}
+			other.mu.Lock()
+			other.failing = "disk full" // it gets no copy of the next one
+			other.mu.Unlock()
 			w.suspended(id)
 			w.turn(func(l *Leader) {
 				e, only := l.launches[id], library{l}.onlyOn(l.nodes[holder.name])

@@ -29,9 +29,14 @@ func (e *entry) isBoundTo(node string) bool {
 	return false
 }
 
+// isLiveOn reports whether a replica has processes on a node, or is being started there.
+func (e *entry) isLiveOn(node string) bool {
+	return slices.ContainsFunc(e.State.Replicas, func(r launch.Replica) bool { return r.Live && r.Node == node })
+}
+
 // bind notes where replicas have to be placed because of their images.
 func (e *entry) bind(n *fit.Need) {
-	if e.MoveTo != "" {
+	if e.MoveTo != "" && e.State.Phase == launch.Queued {
 		n.Place.Hostnames = []string{e.MoveTo}
 	}
 	for i := range n.Replicas {
@@ -50,7 +55,7 @@ func (e *entry) bind(n *fit.Need) {
 // binding names the images from which some replicas will start, and the nodes that have them and
 // send them.
 func (e *entry) binding(replicas []int, nodes map[string]*node) (text string) {
-	if e.MoveTo != "" {
+	if e.MoveTo != "" && e.State.Phase == launch.Queued {
 		text = "moves to " + e.MoveTo + "\n"
 	}
 	for _, i := range replicas {
@@ -106,10 +111,10 @@ func (l library) lose(e *entry) {
 
 // isHeld reports whether some node that is not gone has an image, or all nodes can read it.
 func (l library) isHeld(i *record.Image) bool {
-	return i.Shared || slices.ContainsFunc(i.Holders(), func(name string) bool {
+	return !i.Removed && (i.Shared || slices.ContainsFunc(i.Holders(), func(name string) bool {
 		n := l.nodes[name]
 		return n != nil && !n.Gone
-	})
+	}))
 }
 
 // endedOn tells the nodes on which a launch has run that it has completed: its images may go.
@@ -154,6 +159,12 @@ func (l *Leader) tellCut(e *entry) {
 			e.cutOf = map[int]int{}
 		}
 		e.cutOf[i] = image.Attempt
+		for k := range e.Images {
+			if older := &e.Images[k]; older.Replica == i && older.Attempt < image.Attempt && !older.Removed {
+				older.Removed = true
+				l.changed(e)
+			}
+		}
 		for _, n := range e.connected(l.nodes) { // some may have fetched earlier ones
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Saved: []*api.NewImage{{
 				Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(i), Attempt: uint32(image.Attempt)},
@@ -183,8 +194,13 @@ func (l library) copy() {
 			continue
 		}
 		for i := range e.State.Replicas {
-			if image := e.boundTo(i); image != nil && !image.Shared && len(image.Key) > 0 {
-				all = append(all, e.copiesOf(image))
+			image := e.boundTo(i)
+			if image == nil || image.Shared || len(image.Key) == 0 {
+				continue
+			}
+			c := e.copiesOf(image)
+			if c.Source = l.source(image); c.Source != "" {
+				all = append(all, c)
 				of[image.Name()] = e
 			}
 		}
@@ -199,6 +215,26 @@ func (l library) copy() {
 		if n.session != nil {
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Copies: message})
 		}
+	}
+}
+
+// source returns the address from which an image is fetched; empty: no node sends it now.
+func (l library) source(i *record.Image) string {
+	m := l.orders()
+	for _, holder := range i.Holders() {
+		if address, _ := m.Images(holder); address != "" {
+			return address
+		}
+	}
+	return ""
+}
+
+// started notes that a node has started a replica from an image, which it has then.
+func (l library) started(e *entry, replica int, n *node) {
+	image := e.Image(e.State.Replicas[replica].Image)
+	if image != nil && !image.Shared && !slices.Contains(image.Holders(), n.Name) {
+		image.Copies = append(slices.Clone(image.Copies), n.Name)
+		l.changed(e)
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 )
@@ -158,4 +159,91 @@ func TestMigrateRefused(t *testing.T) {
 			t.Errorf("to %s: %v, want %q", to, err, says)
 		}
 	}
+}
+
+// TestMigrateSaveFails: a save that fails as one has failed before ends the move, too.
+func TestMigrateSaveFails(t *testing.T) {
+	w := newWorld(t)
+	a := w.sharing("a", 1)
+	id := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	w.sharing("b", 1)
+	a.mu.Lock()
+	a.failing = "disk full"
+	a.mu.Unlock()
+	for range 2 {
+		before := len(w.await(id, launch.Running).Events)
+		if err := w.migrate(id, "b"); err != nil {
+			t.Fatal(err)
+		}
+		got := w.awaitLaunch(id, "not moved again", func(l *record.Launch) bool {
+			return slices.Contains(kinds(l)[before:], "not moved")
+		})
+		if got.MoveTo != "" || got.State.Phase != launch.Running {
+			t.Errorf("it moves to %q and is %s", got.MoveTo, got.State.Phase)
+		}
+	}
+}
+
+// TestNotStartedThere: a launch that cannot be started at the node to which it has moved goes on
+// elsewhere.
+func TestNotStartedThere(t *testing.T) {
+	w := newWorld(t)
+	a := w.sharing("a", 1)
+	id := w.launch(simple(1, 1))
+	a.awaitRunning(1)
+	b := w.sharing("b", 1)
+	b.mu.Lock()
+	b.refuses = "restore: a library is missing"
+	b.mu.Unlock()
+	if err := w.migrate(id, "b"); err != nil {
+		t.Fatal(err)
+	}
+	w.awaitEvent(id, "not moved")
+	if got := a.awaitRunning(1); !slices.Equal(got, []string{key(id, 0, 3)}) {
+		t.Errorf("a runs %v", got)
+	}
+	w.await(id, launch.Running)
+}
+
+// TestDrainMoves: a drained node's launches move while they run. One without room is saved, and
+// waits or takes the place of one that moves more slowly; none is lost.
+func TestDrainMoves(t *testing.T) {
+	w := newWorld(t)
+	a := w.sharing("a", 3)
+	for range 3 {
+		w.launch(simple(1, 1))
+	}
+	a.awaitRunning(3)
+	b, c := w.sharing("b", 1), w.sharing("c", 1)
+	yes := true
+	for range 2 { // once more
+		w.turn(func(l *Leader) {
+			change := &api.ChangeNodeRequest{Name: "a", Draining: &yes, SetLabels: map[string]string{"x": "y"}}
+			if err := (Turn{l}).ChangeNode("root", change); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	b.awaitRunning(1)
+	c.awaitRunning(1)
+	a.awaitRunning(0)
+	w.turn(func(l *Leader) {
+		waits, moved := 0, 0
+		for _, e := range l.launches {
+			all := kinds(&e.Launch)
+			if e.State.Phase == launch.Queued && len(e.State.Cut) == 1 {
+				waits++
+			}
+			if slices.Contains(all, "moves") {
+				moved++
+			}
+			if slices.Contains(all, "not drained") || e.State.Phase == launch.Ended {
+				t.Errorf("the events are %v", all)
+			}
+		}
+		if waits != 1 || moved != 2 {
+			t.Errorf("%d wait, and %d began to move", waits, moved)
+		}
+	})
 }

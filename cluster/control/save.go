@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/control/fit"
 	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/launch"
+	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/internal/words"
 )
@@ -22,7 +23,7 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 		return l.apply(e, event)
 	}
 	problem := e.cannotSave(on)
-	if problem == nil {
+	if problem == nil && e.MoveTo == "" {
 		problem = e.staysWithImage(l.nodes, on)
 	}
 	if problem != nil && !e.State.Spec.Restartable {
@@ -107,7 +108,11 @@ func (l *Leader) saved(e *entry, r *api.Report) {
 		l.imaged[e] = struct{}{}
 		e.Saved, e.SaveProblem = image.At, ""
 		l.event(e, "saved", e.replicaOn(replica, image.Node)+imageText(image))
-		if e.MoveTo != "" {
+		switch {
+		case e.MoveTo == "":
+		case !image.Shared && len(image.Key) == 0:
+			mover{l}.abandon(e, "node "+image.Node+" has no key by which another node knows the image")
+		default:
 			l.then(func() { library{l}.copy() })
 		}
 	}
@@ -142,12 +147,13 @@ func (l *Leader) endedBySave(e *entry, r *api.Report, image *record.Image) {
 // notSaved notes that a save has failed. If it was ordered, a restartable launch is stopped and
 // queued again. Any other launch runs on.
 func (l *Leader) notSaved(e *entry, r *api.Report) {
-	problem := r.GetSaveError()
+	problem, asked := r.GetSaveError(), int(r.GetAsked()) > e.answered
+	e.answered = max(e.answered, int(r.GetAsked()))
 	if problem == "" {
 		return
 	}
 	ordered := e.State.Cutting && int(r.GetSave()) == e.Saves
-	if ordered || problem != e.SaveProblem {
+	if ordered || asked || problem != e.SaveProblem {
 		e.SaveProblem = problem
 		replica := int(r.GetReplica())
 		l.event(e, "not saved", e.replicaOn(replica, e.State.Replicas[replica].Node)+": "+problem)
@@ -260,8 +266,8 @@ func (m mover) target(e *entry, replica int, to string) (string, error) {
 			continue
 		}
 		problem := m.nodes[name].cannotTake(&need, m.comingTo(name))
-		if problem == "" && need.Place.Hostnames == nil && e.State.Spec.Checkpoint.Directory == "" && !from.sharesImages() {
-			problem = "it cannot fetch from node " + from.Name
+		if problem == "" && e.State.Spec.Checkpoint.Directory == "" && (from == nil || !from.sharesImages()) {
+			problem = "it cannot fetch from node " + e.State.Replicas[replica].Node
 		}
 		if problem == "" {
 			return name, nil
@@ -328,12 +334,15 @@ func (n *node) cannotTake(need *fit.Need, coming int) string {
 func (m mover) copied(e *entry, n *node, image *record.Image) {
 	r := &e.State.Replicas[image.Replica]
 	newest := e.NewestOf(image.Replica, func(*record.Image) bool { return true })
-	if e.MoveTo != n.Name || e.State.Phase != launch.Running || image.Attempt != r.Attempt || newest != image {
+	if e.MoveTo != n.Name || e.State.Phase != launch.Running || image.Attempt != r.Attempt {
 		return
 	}
 	m.event(e, "copied", fmt.Sprintf("generation %d is on node %s", image.Generation, n.Name))
 	c := &e.course
 	c.rounds++
+	if newest != image && c.rounds < maxRounds {
+		return // it is being copied
+	}
 	shrinks := c.rounds == 1 || image.WrittenBytes < c.written/4*3
 	if c.written = image.WrittenBytes; c.rounds < maxRounds && shrinks && image.WrittenBytes > smallRest {
 		m.askSave(e)
@@ -389,6 +398,21 @@ func (m mover) leave(e *entry, n *node) {
 	}
 }
 
+// copies reports whether the node of a move is fetching an image.
+func (m mover) copies(e *entry) bool {
+	return slices.ContainsFunc(e.Images, func(i record.Image) bool { return m.Leader.copies.Ordered(e.MoveTo, i.Name()) })
+}
+
+// notStarted ends a move to a node on which a launch could not be started. It goes on elsewhere.
+func (m mover) notStarted(e *entry, r *api.Report) {
+	problem := "it was not started there"
+	for _, exit := range messages.ExitsOf(r.GetExits()) {
+		problem = exit.String()
+	}
+	m.mustApply(e, launch.ReplicaLost{Replica: int(r.GetReplica()), Attempt: int(r.GetAttempt()), Reason: problem})
+	m.abandon(e, problem)
+}
+
 // look ends moves that cannot succeed any longer.
 func (m mover) look(e *entry, now time.Time) {
 	to := m.nodes[e.MoveTo]
@@ -396,10 +420,11 @@ func (m mover) look(e *entry, now time.Time) {
 	case e.MoveTo == "":
 	case e.State.Phase == launch.Ended || e.State.Phase == launch.Suspended:
 		m.abandon(e, "the launch is "+string(e.State.Phase))
+	case e.isLiveOn(e.MoveTo): // it is being started there
 	case to == nil || to.Gone || to.Cordoned || to.Draining ||
 		!to.open && m.clock.Boot()-to.renewed > m.settings.Times.Lease: // to a new leader it may not be attached yet
 		m.abandon(e, "the node is not ready any longer, or cordoned")
-	case e.State.Phase == launch.Running && !e.State.Cutting && now.Sub(e.course.asked) > askAgain:
+	case e.State.Phase == launch.Running && !e.State.Cutting && now.Sub(e.course.asked) > askAgain && !m.copies(e):
 		m.askSave(e)
 	case e.State.Phase == launch.Queued && now.Sub(e.Queued) > moveWait:
 		m.abandon(e, fmt.Sprintf("it has had no room for %v", moveWait))

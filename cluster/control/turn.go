@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -62,6 +63,13 @@ func (t Turn) MayFetch(of *record.Launch, from string, asked *api.MayFetchReques
 		reply = order.MayFetch(of, from, asked, func(i *record.Image) bool {
 			return t.leader.copies.Ordered(n.Name, i.Name())
 		})
+	}
+	image := of.NewestOf(int(asked.GetAttempt().GetReplica()), func(i *record.Image) bool {
+		return i.Attempt == int(asked.GetAttempt().GetAttempt()) && i.Generation == asked.GetGeneration()
+	})
+	if n := t.leader.nodes[asked.GetNode()]; reply == nil && n != nil && n.Key == asked.GetKey() && n.sharesImages() &&
+		image != nil && !image.Shared && slices.Contains(image.Holders(), from) {
+		return nil, fmt.Errorf("%w: it is not decided yet whether node %s gets a copy", api.ErrUnavailable, n.Name)
 	}
 	if reply == nil {
 		return nil, fmt.Errorf("%w: node %.100q starts nothing from generation %d of attempt %d of launch %s",
@@ -123,7 +131,6 @@ func (t Turn) Checkpoint(of *record.Launch, by string) error {
 		return fmt.Errorf("launch %s: %w", e.Label(), err)
 	}
 	e.Asked++
-	e.SaveProblem = "" // the same one is told again
 	t.leader.event(e, "save asked", "by "+by)
 	return nil
 }

@@ -187,6 +187,8 @@ type fakeAgent struct {
 	saved   []string // the attempts whose images are known to be in the store
 	// failing is why saves fail; empty: they do not.
 	failing string
+	// refuses is why nothing starts from an image; empty: it does.
+	refuses string
 	renewed int               // how many renewals were answered
 	asked   map[string]uint32 // how many saves that were asked for an attempt has made
 	old     bool              // it gives what it restores the GPUs that it had
@@ -313,11 +315,16 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 			a.ever[k]++
 			a.from[k], a.fetched[k] = o.GetImage(), o.GetImageFrom()
 			has = &api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), State: "running"}
+			if a.refuses != "" && o.GetImage() != nil {
+				has.State, has.Exits = "ended", []*api.Exit{{Error: a.refuses}}
+			}
 			a.runs[k], a.asked[k] = has, o.GetAsked()
 		case o.GetDo() == "run" && has.GetState() == "running" && o.GetAsked() > a.asked[k]:
 			a.asked[k] = o.GetAsked()
 			has = proto.CloneOf(has)
-			has.Image, has.ImageKey = a.image(o, uint64(o.GetAsked())), []byte("key of "+a.name)
+			if has.Asked, has.SaveError = o.GetAsked(), a.failing; a.failing == "" {
+				has.Image, has.ImageKey = a.image(o, uint64(o.GetAsked())), []byte("key of "+a.name)
+			}
 			a.runs[k] = has
 		case o.GetDo() == "save" && has.GetState() == "running":
 			has = a.save(o, has)

@@ -21,8 +21,10 @@ type Image struct {
 	// Key is that of the node's phosd, by which another node knows a shared image for genuine. People
 	// are not shown it.
 	Key []byte `json:"key,omitempty"`
-	// Copies are other nodes that have it on their disks.
-	Copies []string `json:"copies,omitempty"`
+	// Copies are other nodes that have it on their disks. Removed means that nodes were told to remove
+	// it: a later attempt was saved.
+	Copies  []string `json:"copies,omitempty"`
+	Removed bool     `json:"removed,omitempty"`
 	// GPUs are those that the attempt had.
 	GPUs []int `json:"gpus,omitempty"`
 

@@ -109,6 +109,7 @@ func TestFormat(t *testing.T) {
 	leaving.State.Replicas[0].Leaving = true
 	copied := withImages(t)
 	copied.State.Replicas[0].Leaving = true
+	copied.Images[0].Removed = true
 	copied.Images[0].Copies, copied.Asked, copied.MoveTo = []string{"b", "c"}, 3, "c"
 	golden.Check(t, "testdata/launch.v4.json", copied.Encode())
 	golden.Check(t, "testdata/node.v2.json", n.Encode())

@@ -61,6 +61,7 @@ func groups() []group {
 		{"second", measureSecond},
 		{"restore", measureRestore},
 		{"migrate", measureMigrate},
+		{"elsewhere", measureElsewhere},
 		{"budget", measureBudget},
 		{"growth", measureGrowth},
 		{"host", measureHost},
@@ -200,7 +201,7 @@ func TestSmall(t *testing.T) {
 	b.while, b.idle = 200*time.Millisecond, 200*time.Millisecond
 	b.fleet = fleetSize{nodes: 5, gpus: 4, queued: 20, listed: 20, rate: 50, while: time.Second}
 	for _, name := range []string{
-		"digests", "pause", "rate", "second", "restore", "migrate", "budget", "growth", "host", "comeback", "threads", "scheduler", "sim", "peers",
+		"digests", "pause", "rate", "second", "restore", "migrate", "elsewhere", "budget", "growth", "host", "comeback", "threads", "scheduler", "sim", "peers",
 		"planning", "cluster",
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -18,12 +18,12 @@ import (
 
 // holder is a program that holds device memory (testdata/memory.c), with the page that controls it.
 type holder struct {
-	*harness.Job
-	t          *testing.T
-	daemon     *harness.Daemon
-	page       []byte
-	bytes      uint64
-	savedSteps uint64 // its steps at the dump
+	*harness.Job // nil: a launch of a cluster
+	t            *testing.T
+	daemon       *harness.Daemon
+	page         []byte
+	bytes        uint64
+	savedSteps   uint64 // its steps at the dump
 }
 
 // word is an index in the page, as in memory.c.
@@ -121,11 +121,15 @@ func (h *holder) set(w word, value uint64) { binary.NativeEndian.PutUint64(h.pag
 // await polls every half millisecond.
 func (h *holder) await(what string, holds func() bool) {
 	h.t.Helper()
+	said := func() string { return "" }
+	if h.Job != nil {
+		said = h.Stderr
+	}
 	for start := time.Now(); !holds(); time.Sleep(500 * time.Microsecond) {
 		if time.Since(start) > 10*harness.Patience {
-			h.t.Fatalf("timed out: %s: %s", what, h.Stderr())
+			h.t.Fatalf("timed out: %s: %s", what, said())
 		}
-		if !h.Alive() {
+		if h.Job != nil && !h.Alive() {
 			// A restored program does not exist at once.
 			if time.Since(start) > harness.Patience {
 				h.t.Fatalf("%s: program exited: %s", what, h.Stderr())

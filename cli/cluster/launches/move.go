@@ -2,16 +2,19 @@ package launches
 
 import (
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/phos-gpu/phos/cli/cluster/view"
 	"github.com/phos-gpu/phos/cli/humanize"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/internal/ticks"
 )
 
 // checkpointVerb is the verb checkpoint.
@@ -34,7 +37,7 @@ where the image is.
 				if err != nil {
 					return fmt.Errorf("checkpoint %s: %w", id, err)
 				}
-				event, err := f.await([]string{"saved"}, []string{"not saved"}, io.Discard)
+				event, err := f.await(ctx, "saved", []string{"not saved", "queued", "node gone"}, io.Discard)
 				if err != nil {
 					return fmt.Errorf("checkpoint %s: %w", id, err)
 				}
@@ -91,7 +94,7 @@ says for how long the launch stood still.` + "\n" + naming,
 				if *asJSON {
 					steps = io.Discard
 				}
-				event, err := f.await([]string{"moved"}, []string{"not moved"}, steps)
+				event, err := f.await(ctx, "moved", []string{"not moved"}, steps)
 				if err != nil {
 					return fmt.Errorf("migrate %s: %w", id, err)
 				}
@@ -117,8 +120,10 @@ says for how long the launch stood still.` + "\n" + naming,
 
 // following receives the events of a launch that follow a request.
 type following struct {
+	client *api.Client
+	id     string
 	events api.Launches_EventsClient
-	after  uint64
+	after  uint64 // the number of the last event that was seen
 }
 
 // begin makes a request about a launch, and follows what comes of it.
@@ -127,9 +132,8 @@ func begin(ctx context.Context, c *api.Client, name string, request func(id stri
 	if err != nil {
 		return nil, err
 	}
-	id := reply.GetLaunch().GetId() // a name may mean another one later
-	f := &following{}
-	if f.events, err = c.Launches.Events(ctx, &api.EventsRequest{Launch: id, Follow: true, Tail: 1}); err != nil {
+	f := &following{client: c, id: reply.GetLaunch().GetId()} // a name may mean another one later
+	if f.events, err = c.Launches.Events(ctx, &api.EventsRequest{Launch: f.id, Follow: true, Tail: 1}); err != nil {
 		return nil, err
 	}
 	last, err := f.events.Recv()
@@ -137,25 +141,62 @@ func begin(ctx context.Context, c *api.Client, name string, request func(id stri
 		return nil, err
 	}
 	f.after = last.GetNumber()
-	return f, request(id)
+	return f, request(f.id)
 }
 
-// await waits for an event of some kinds, and shows the others. Failures are kinds after which none
-// of these comes.
-func (f *following) await(kinds, failures []string, steps io.Writer) (*api.Event, error) {
+// Times of following.
+const (
+	// lostTime is how long no controller may answer, retryTime the time between two attempts.
+	lostTime  = time.Minute
+	retryTime = time.Second
+)
+
+// next returns the next event. When the controller goes away, it comes from the next one.
+func (f *following) next(ctx context.Context) (*api.Event, error) {
+	var lost time.Time
 	for {
 		event, err := f.events.Recv()
+		switch {
+		case err == nil && event.GetNumber() > f.after:
+			f.after = event.GetNumber()
+			return event, nil
+		case err == nil:
+			continue
+		case lost.IsZero():
+			lost = time.Now()
+		case time.Since(lost) > lostTime || !errors.Is(api.FromStatus(err), api.ErrUnavailable):
+			return nil, api.FromStatus(err)
+		}
+		if err := ticks.Pause(ctx, retryTime); err != nil {
+			return nil, err
+		}
+		if f.events, err = f.client.Launches.Events(ctx, &api.EventsRequest{Launch: f.id, Follow: true}); err != nil {
+			return nil, api.FromStatus(err)
+		}
+	}
+}
+
+// await waits for an event of a kind, and shows the others. Failures are kinds after which it does
+// not come; nor does it once the launch has ended.
+func (f *following) await(ctx context.Context, kind string, failures []string, steps io.Writer) (*api.Event, error) {
+	for {
+		event, err := f.next(ctx)
 		if err != nil {
 			return nil, err
 		}
-		switch kind := event.GetKind(); {
-		case event.GetNumber() <= f.after:
-		case slices.Contains(kinds, kind):
+		switch {
+		case event.GetKind() == kind:
 			return event, nil
-		case slices.Contains(failures, kind), kind == "failed", kind == "completed", kind == "stopped":
-			return nil, fmt.Errorf("%s: %s", kind, humanize.Printable(event.GetText()))
-		default:
-			fmt.Fprintln(steps, strings.TrimSpace(kind+" "+humanize.Printable(event.GetText())))
+		case slices.Contains(failures, event.GetKind()):
+			return nil, fmt.Errorf("%s: %s", event.GetKind(), humanize.Printable(event.GetText()))
+		}
+		fmt.Fprintln(steps, strings.TrimSpace(event.GetKind()+" "+humanize.Printable(event.GetText())))
+		if event.GetKind() != "ended" {
+			continue // of a replica, or of the launch
+		}
+		reply, err := f.client.Launches.Get(ctx, &api.GetRequest{Id: f.id})
+		if err == nil && reply.GetLaunch().GetPhase() == "ended" {
+			return nil, fmt.Errorf("the launch has ended: %s", Phase(reply.GetLaunch()))
 		}
 	}
 }

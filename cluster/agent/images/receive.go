@@ -58,15 +58,14 @@ func receive(ctx context.Context, order ReceiveOrder, in io.Reader, out io.Write
 			return err
 		}
 	}
-	if order.Keep > 0 {
-		if _, err := dir.Prune(ctx, store.Keep{Newest: order.Keep}); err != nil {
-			return err
-		}
-	}
 	if err := unpack(order.Work, from); err != nil {
 		return err
 	}
-	return expectEnd(from)
+	if err := expectEnd(from); err != nil || order.Keep == 0 {
+		return err
+	}
+	_, err = dir.Prune(ctx, store.Keep{Newest: order.Keep})
+	return err
 }
 
 // openOthers opens the images that may have the same contents. One that cannot be read has none.

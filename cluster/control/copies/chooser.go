@@ -3,6 +3,7 @@ package copies
 import (
 	"cmp"
 	"hash/fnv"
+	"maps"
 	"slices"
 )
 
@@ -11,6 +12,8 @@ type Image struct {
 	// Name is that of the generation. Place is the same for all generations of an attempt, so that
 	// their copies are on the same nodes, and only what has changed is sent.
 	Name, Place string
+	// Source is where it is fetched from.
+	Source string
 	// Holders are the nodes that have it, or are fetching it to start from it.
 	Holders []string
 	// Avoid are nodes that get no copy: they run the launch. Also is one that gets a copy in any case;
@@ -32,42 +35,47 @@ type Chooser struct {
 	// Peers is on how many nodes an image shall be besides the one that has taken it.
 	Peers int
 
-	ordered map[string][]string // by node, the names of the images that it is to fetch
+	ordered map[string]map[string]string // by node, the sources of the images that it is to fetch, by name
 }
 
 // Look decides for all images that are needed now. It returns, by node, the images that it is to
-// fetch, for the nodes for which that has changed.
-func (k *Chooser) Look(images []Image, nodes []Node) (changed map[string][]string) {
-	next := map[string][]string{}
+// fetch, for the nodes for which that has changed, or a source has.
+func (c *Chooser) Look(images []Image, nodes []Node) (changed map[string][]string) {
+	next := map[string]map[string]string{}
 	for i := range images {
-		for _, node := range k.missing(&images[i], nodes) {
-			next[node] = append(next[node], images[i].Name)
+		for _, node := range c.missing(&images[i], nodes) {
+			if next[node] == nil {
+				next[node] = map[string]string{}
+			}
+			next[node][images[i].Name] = images[i].Source
 		}
 	}
 	changed = map[string][]string{}
 	for _, n := range nodes {
-		slices.Sort(next[n.Name])
-		if !slices.Equal(next[n.Name], k.ordered[n.Name]) {
-			changed[n.Name] = next[n.Name]
+		if !maps.Equal(next[n.Name], c.ordered[n.Name]) {
+			changed[n.Name] = slices.Sorted(maps.Keys(next[n.Name]))
 		}
 	}
-	k.ordered = next
+	c.ordered = next
 	return changed
 }
 
 // Forget has a node told again what it is to fetch: its agent is another one, or has failed.
-func (k *Chooser) Forget(node string) { delete(k.ordered, node) }
+func (c *Chooser) Forget(node string) { delete(c.ordered, node) }
 
 // Ordered reports whether a node is to fetch an image.
-func (k *Chooser) Ordered(node, image string) bool { return slices.Contains(k.ordered[node], image) }
+func (c *Chooser) Ordered(node, image string) bool {
+	_, ordered := c.ordered[node][image]
+	return ordered
+}
 
 // Enough reports whether an image has all copies that it can have.
-func (k *Chooser) Enough(i *Image, nodes []Node) bool { return len(k.missing(i, nodes)) == 0 }
+func (c *Chooser) Enough(i *Image, nodes []Node) bool { return len(c.missing(i, nodes)) == 0 }
 
 // missing returns the nodes that are to fetch an image. The same nodes are chosen as long as they
 // can take it, and different ones for different launches.
-func (k *Chooser) missing(i *Image, nodes []Node) (chosen []string) {
-	want := k.Peers + 1
+func (c *Chooser) missing(i *Image, nodes []Node) (chosen []string) {
+	want := c.Peers + 1
 	var candidates []string
 	if slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == i.Also && n.Takes }) && !slices.Contains(i.Holders, i.Also) {
 		chosen, want = []string{i.Also}, want-1

@@ -29,7 +29,7 @@ func TestImage(t *testing.T) {
 		t.Errorf("got  %+v\nwant %+v", got, want)
 	}
 	for i := range reflect.ValueOf(*want).NumField() {
-		if reflect.ValueOf(*want).Field(i).IsZero() {
+		if name := reflect.TypeOf(*want).Field(i).Name; reflect.ValueOf(*want).Field(i).IsZero() && name != "Removed" { // the leader's
 			t.Errorf("the test does not fill %s", reflect.TypeOf(*want).Field(i).Name)
 		}
 	}
