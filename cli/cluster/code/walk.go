@@ -57,7 +57,8 @@ func (l *lister) walk(dir string, above *ignore.Rules) error {
 
 // read returns what is in a directory. It never follows a link out of the root.
 func (l *lister) read(dir string) ([]fs.DirEntry, error) {
-	file, err := l.root.Open(dir)
+	// It may have become a FIFO, which would block.
+	file, err := l.root.OpenFile(dir, os.O_RDONLY|unix.O_DIRECTORY|unix.O_NONBLOCK, 0)
 	if err != nil {
 		return nil, fmt.Errorf("read the directory of the launch: %w", err)
 	}
