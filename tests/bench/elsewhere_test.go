@@ -82,7 +82,7 @@ func measureElsewhere(t *testing.T, b *bench) []row {
 		pauses = append(pauses, m.longestGap(func() { cli("checkpoint", m.id) }))
 
 		to := fmt.Sprintf("node%d", 2-i%2)
-		if at := m.node(); at == to {
+		if at := m.view().node(); at == to {
 			to = map[string]string{"node1": "node2", "node2": "node1"}[at]
 		}
 		before := m.sent()
@@ -91,10 +91,10 @@ func measureElsewhere(t *testing.T, b *bench) []row {
 
 		whole = append(whole, m.longestGap(func() {
 			cli("suspend", m.id)
-			m.await("it is suspended", func() bool { return strings.Contains(cli("show", m.id), "suspended") })
-			cli("node", "cordon", m.node())
+			m.await("it is suspended", func() bool { return m.view().Phase == "suspended" })
+			cli("node", "cordon", m.view().node())
 			cli("resume", m.id)
-			m.await("it runs", func() bool { return strings.Contains(cli("show", m.id), "running") })
+			m.await("it runs", func() bool { return m.view().Phase == "running" })
 			m.waitStep()
 		}))
 		for _, node := range []string{"node1", "node2"} {
@@ -116,13 +116,21 @@ func measureElsewhere(t *testing.T, b *bench) []row {
 	}
 }
 
+// launchView is what phos show --json prints, as far as it is needed.
+type launchView struct {
+	Phase    string
+	Replicas []struct{ Node string }
+}
+
 // node returns the node that the launch is on, or was on last.
-func (m *movable) node() string {
+func (v launchView) node() string { return v.Replicas[0].Node }
+
+// view returns how the launch is.
+func (m *movable) view() (view launchView) {
 	m.t.Helper()
-	var view struct{ Replicas []struct{ Node string } }
 	said := m.all[0].RunCLI("show", m.id, "--json")
 	if err := json.Unmarshal([]byte(said), &view); err != nil || len(view.Replicas) != 1 {
 		m.t.Fatalf("%v: %s", err, said)
 	}
-	return view.Replicas[0].Node
+	return view
 }
