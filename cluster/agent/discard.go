@@ -3,6 +3,7 @@ package agent
 import (
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -69,21 +70,10 @@ func (a *Agent) discardBefore(saved *api.NewImage) {
 // discardWork removes the working directories of a launch that neither runs here nor has an image.
 func (a *Agent) discardWork(id string) {
 	of := func(key supervisor.Key) bool { return key.Launch == id }
-	if len(a.attempts.owners(id)) > 0 || a.hasAttempts(a.path("images"), of) {
+	if len(a.attempts.owners(id)) > 0 || slices.ContainsFunc(attemptsIn(a.path("images")), of) {
 		return
 	}
 	a.removeAttempts(a.path("work"), of)
-}
-
-// hasAttempts reports whether there is a directory of some attempt below a directory.
-func (a *Agent) hasAttempts(dir string, wanted func(supervisor.Key) bool) bool {
-	entries, _ := os.ReadDir(dir)
-	for _, entry := range entries {
-		if key, err := supervisor.ParseKey(entry.Name()); err == nil && wanted(key) {
-			return true
-		}
-	}
-	return false
 }
 
 // removeImages removes images of attempts on the node, and, with the rights of their owner, in the
@@ -103,14 +93,25 @@ func (a *Agent) removeImages(account, shared string, unwanted func(supervisor.Ke
 	})
 }
 
-// removeAttempts removes directories of attempts below a directory. What cannot be read has none.
+// removeAttempts removes directories of attempts below a directory.
 func (a *Agent) removeAttempts(dir string, unwanted func(supervisor.Key) bool) {
-	entries, _ := os.ReadDir(dir)
-	for _, entry := range entries {
-		if key, err := supervisor.ParseKey(entry.Name()); err == nil && unwanted(key) {
-			a.remove(filepath.Join(dir, entry.Name()))
+	for _, key := range attemptsIn(dir) {
+		if unwanted(key) {
+			a.remove(filepath.Join(dir, key.String()))
 		}
 	}
+}
+
+// attemptsIn returns the attempts of which there are directories below one. What cannot be read has
+// none.
+func attemptsIn(dir string) (keys []supervisor.Key) {
+	entries, _ := os.ReadDir(dir)
+	for _, entry := range entries {
+		if key, err := supervisor.ParseKey(entry.Name()); err == nil {
+			keys = append(keys, key)
+		}
+	}
+	return keys
 }
 
 // remove removes a directory. What stays is looked at again at the next connection.

@@ -215,7 +215,7 @@ func (a *Agent) fetchImage(ctx context.Context, order *api.Order, o owner, work 
 	}
 	told(0)
 	return a.fetchInto(ctx, images.Want{
-		From: from, Of: savedKey(order), As: o.rights(), Order: images.ReceiveOrder{
+		From: from, Of: savedKey(order), Order: images.ReceiveOrder{
 			Generation: order.GetImage().GetGeneration(), Work: workDirs(work, len(order.GetProcesses())),
 		},
 	}, o, told)
@@ -229,7 +229,7 @@ func (a *Agent) fetchInto(ctx context.Context, want images.Want, o owner, told f
 	if err != nil {
 		return err
 	}
-	want.Order.Dir, want.Order.Others = dir, a.otherImages(want.Of)
+	want.As, want.Order.Dir, want.Order.Others = o.rights(), dir, a.otherImages(want.Of)
 	work := want.Order.Work
 	want.Order.Work = nil
 	for _, each := range work {
@@ -289,7 +289,7 @@ func (a *Agent) copyImage(ctx context.Context, order *api.CopyOrder) error {
 		return err
 	}
 	return a.fetchInto(ctx, images.Want{
-		From: order.GetFrom(), Of: of, As: o.rights(), Order: images.ReceiveOrder{
+		From: order.GetFrom(), Of: of, Order: images.ReceiveOrder{
 			Generation: order.GetGeneration(), Work: workDirs(work, int(order.GetProcesses())), Keep: int(order.GetKeep()),
 		},
 	}, o, func(uint64) {})
@@ -305,14 +305,12 @@ func (a *Agent) tellCopied(order *api.CopyOrder, err error) {
 	a.attempts.send(&api.Report{Launch: at.GetLaunch(), Replica: at.GetReplica(), Attempt: at.GetAttempt(), Copied: copied})
 }
 
-// otherImages returns the directories of other images of a launch on this node. The newest attempts
-// are likely to have the same contents.
+// otherImages returns the directories of other images of a launch on this node, which are likely to
+// have the same contents.
 func (a *Agent) otherImages(of supervisor.Key) (dirs []string) {
-	entries, _ := os.ReadDir(a.path("images")) // without it all contents are fetched
-	for _, entry := range entries {
-		key, err := supervisor.ParseKey(entry.Name())
-		if err == nil && key.Launch == of.Launch && key != of {
-			dirs = append(dirs, a.path("images", entry.Name()))
+	for _, key := range attemptsIn(a.path("images")) {
+		if key.Launch == of.Launch && key != of {
+			dirs = append(dirs, a.path("images", key.String()))
 		}
 	}
 	return dirs

@@ -3,7 +3,6 @@ package control
 import (
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -111,10 +110,15 @@ func (l library) lose(e *entry) {
 
 // isHeld reports whether some node that is not gone has an image, or all nodes can read it.
 func (l library) isHeld(i *record.Image) bool {
-	return !i.Removed && (i.Shared || slices.ContainsFunc(i.Holders(), func(name string) bool {
+	return !i.Removed && (i.Shared || l.anyThere(i.Holders()))
+}
+
+// anyThere reports whether one of some nodes is not gone.
+func (l library) anyThere(names []string) bool {
+	return slices.ContainsFunc(names, func(name string) bool {
 		n := l.nodes[name]
 		return n != nil && !n.Gone
-	}))
+	})
 }
 
 // endedOn tells the nodes on which a launch has run that it has completed: its images may go.
@@ -188,7 +192,7 @@ func (l *Leader) keptImages() (ids []string) {
 // copy tells nodes which images they are to fetch, to keep copies of them.
 func (l library) copy() {
 	var all []copies.Image
-	of := map[string]*entry{} // by the names of the images
+	of, m := map[string]*entry{}, l.orders() // of has launches by the names of their images
 	for e := range l.imaged {
 		if e.State.Phase == launch.Ended {
 			continue
@@ -199,18 +203,19 @@ func (l library) copy() {
 				continue
 			}
 			c := e.copiesOf(image)
-			if c.Source = l.source(image); c.Source != "" {
+			if c.Source = m.Source(image).GetAddress(); c.Source != "" {
 				all = append(all, c)
 				of[image.Name()] = e
 			}
 		}
 	}
+	if len(all) == 0 && !l.copies.Waits() {
+		return
+	}
 	for name, images := range l.copies.Look(all, l.holders()) {
 		n, message := l.nodes[name], &api.Copies{}
 		for _, image := range images {
-			if o := l.orders().Copy(&of[image].Launch, of[image].Image(image), name); o != nil {
-				message.Orders = append(message.Orders, o)
-			}
+			message.Orders = append(message.Orders, m.Copy(&of[image].Launch, of[image].Image(image)))
 		}
 		if n.session != nil {
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Copies: message})
@@ -218,24 +223,18 @@ func (l library) copy() {
 	}
 }
 
-// source returns the address from which an image is fetched; empty: no node sends it now.
-func (l library) source(i *record.Image) string {
-	m := l.orders()
-	for _, holder := range i.Holders() {
-		if address, _ := m.Images(holder); address != "" {
-			return address
-		}
-	}
-	return ""
-}
-
 // started notes that a node has started a replica from an image, which it has then.
 func (l library) started(e *entry, replica int, n *node) {
 	image := e.Image(e.State.Replicas[replica].Image)
 	if image != nil && !image.Shared && !slices.Contains(image.Holders(), n.Name) {
-		image.Copies = append(slices.Clone(image.Copies), n.Name)
-		l.changed(e)
+		l.holds(e, image, n)
 	}
+}
+
+// holds notes that a node has an image, too.
+func (l library) holds(e *entry, image *record.Image, n *node) {
+	image.Copies = append(slices.Clone(image.Copies), n.Name) // others may read the list
+	l.changed(e)
 }
 
 // copiesOf says of an image where it is, and where copies are of no use.
@@ -257,14 +256,13 @@ func (e *entry) copiesOf(image *record.Image) copies.Image {
 	return c
 }
 
-// holders are the nodes that may have copies, in an order that does not change.
+// holders are the nodes that may have copies.
 func (l library) holders() (all []copies.Node) {
 	for _, n := range l.nodes {
 		all = append(all, copies.Node{
-			Name: n.Name, Keeps: !n.Gone && !n.Draining, Takes: n.sharesImages() && n.reachable,
+			Name: n.Name, Keeps: !n.Gone && !n.Draining, Takes: n.sharesImages(),
 		})
 	}
-	slices.SortFunc(all, func(a, b copies.Node) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }
 
@@ -284,9 +282,7 @@ func (l library) copied(n *node, r *api.Report) {
 	if e == nil {
 		return
 	}
-	image := e.NewestOf(int(r.GetReplica()), func(i *record.Image) bool {
-		return i.Attempt == int(r.GetAttempt()) && i.Generation == said.GetGeneration()
-	})
+	image := e.Generation(int(r.GetReplica()), int(r.GetAttempt()), said.GetGeneration())
 	switch {
 	case image == nil || slices.Contains(image.Holders(), n.Name):
 	case said.GetError() != "":
@@ -295,8 +291,7 @@ func (l library) copied(n *node, r *api.Report) {
 			mover(l).abandon(e, said.GetError())
 		}
 	default:
-		image.Copies = append(slices.Clone(image.Copies), n.Name)
-		l.changed(e)
+		l.holds(e, image, n)
 		l.syncParts(e)
 		mover(l).copied(e, n, image)
 	}
@@ -313,9 +308,8 @@ func (l library) onlyOn(n *node) (ids []string) {
 			if image == nil || image.Shared || !slices.Contains(image.Holders(), n.Name) {
 				continue
 			}
-			elsewhere := *image
-			elsewhere.Node, elsewhere.Copies = "", slices.DeleteFunc(image.Holders(), func(h string) bool { return h == n.Name })
-			if !l.isHeld(&elsewhere) {
+			others := slices.DeleteFunc(image.Holders(), func(h string) bool { return h == n.Name })
+			if !l.anyThere(others) {
 				ids = append(ids, e.ID)
 			}
 		}

@@ -52,7 +52,7 @@ func reaches(on *fit.Node, r *fit.Replica, nodes map[string]*node) bool {
 	var holders fit.Table
 	for _, name := range r.Nodes {
 		if n := nodes[name]; n != nil {
-			holders = append(holders, n.tableNode())
+			holders = append(holders, fit.Node{Name: name, SharesImages: n.sharesImages()})
 		}
 	}
 	return on.Reaches(r, holders.Sends(r))

@@ -80,7 +80,10 @@ func isFetched(nodes map[string]*node, from string, place launch.Place) bool {
 		return false
 	}
 	for _, n := range nodes {
-		if t := n.tableNode(); n != holder && n.sharesImages() && t.Allowed(place) {
+		if n == holder || !n.sharesImages() {
+			continue
+		}
+		if t := n.tableNode(); t.Allowed(place) {
 			return true
 		}
 	}

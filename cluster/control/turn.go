@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"iter"
-	"slices"
 	"strings"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -58,24 +57,24 @@ func (t Turn) Members(of *record.Launch) *api.MembersReply { return t.leader.ord
 
 // MayFetch allows that a node fetches an image of a launch from another one.
 func (t Turn) MayFetch(of *record.Launch, from string, asked *api.MayFetchRequest) (*api.MayFetchReply, error) {
-	var reply *api.MayFetchReply
-	if n := t.leader.nodes[asked.GetNode()]; n != nil && n.Key == asked.GetKey() {
-		reply = order.MayFetch(of, from, asked, func(i *record.Image) bool {
-			return t.leader.copies.Ordered(n.Name, i.Name())
-		})
+	n := t.leader.nodes[asked.GetNode()]
+	if n == nil || n.Key != asked.GetKey() {
+		return nil, notLent(of, asked)
 	}
-	image := of.NewestOf(int(asked.GetAttempt().GetReplica()), func(i *record.Image) bool {
-		return i.Attempt == int(asked.GetAttempt().GetAttempt()) && i.Generation == asked.GetGeneration()
-	})
-	if n := t.leader.nodes[asked.GetNode()]; reply == nil && n != nil && n.Key == asked.GetKey() && n.sharesImages() &&
-		image != nil && !image.Shared && slices.Contains(image.Holders(), from) {
+	reply := order.MayFetch(of, from, asked, func(i *record.Image) bool { return t.leader.copies.Ordered(n.Name, i.Name()) })
+	switch {
+	case reply != nil:
+		return reply, nil
+	case n.sharesImages() && order.Lent(of, from, asked) != nil:
 		return nil, fmt.Errorf("%w: it is not decided yet whether node %s gets a copy", api.ErrUnavailable, n.Name)
 	}
-	if reply == nil {
-		return nil, fmt.Errorf("%w: node %.100q starts nothing from generation %d of attempt %d of launch %s",
-			api.ErrNotPermitted, asked.GetNode(), asked.GetGeneration(), asked.GetAttempt().GetAttempt(), of.ID)
-	}
-	return reply, nil
+	return nil, notLent(of, asked)
+}
+
+// notLent refuses an image to a node.
+func notLent(of *record.Launch, asked *api.MayFetchRequest) error {
+	return fmt.Errorf("%w: node %.100q starts nothing from generation %d of attempt %d of launch %s",
+		api.ErrNotPermitted, asked.GetNode(), asked.GetGeneration(), asked.GetAttempt().GetAttempt(), of.ID)
 }
 
 // Risk says why an image may be lost; empty: a node that can be counted on has it.

@@ -80,6 +80,11 @@ func (l *Launch) NewestOf(replica int, holds func(*Image) bool) *Image {
 	return nil
 }
 
+// Generation returns an image by the attempt that was saved; nil: it is not known.
+func (l *Launch) Generation(replica, attempt int, generation uint64) *Image {
+	return l.NewestOf(replica, func(i *Image) bool { return i.Attempt == attempt && i.Generation == generation })
+}
+
 // Superseded reports whether nothing goes on from an image any more: a later attempt of its replica
 // was saved. Its node removes it then.
 func (l *Launch) Superseded(image *Image) bool {

@@ -165,13 +165,8 @@ func explain(role *exec.Cmd, problems *said, passed error) error {
 	if role.ProcessState != nil && role.ProcessState.ExitCode() > 0 {
 		return errors.New(oneLine(err, problems))
 	}
-	return errors.Join(passed, ignoreKill(err, passed))
-}
-
-// ignoreKill drops the error of a role that was killed for another one.
-func ignoreKill(err, passed error) error {
 	if passed != nil {
-		return nil
+		return passed // the role was killed for that
 	}
 	return err
 }

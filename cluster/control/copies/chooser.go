@@ -41,9 +41,9 @@ type Chooser struct {
 // Look decides for all images that are needed now. It returns, by node, the images that it is to
 // fetch, for the nodes for which that has changed, or a source has.
 func (c *Chooser) Look(images []Image, nodes []Node) (changed map[string][]string) {
-	next := map[string]map[string]string{}
+	next, named := map[string]map[string]string{}, byName(nodes)
 	for i := range images {
-		for _, node := range c.missing(&images[i], nodes) {
+		for _, node := range c.missing(&images[i], nodes, named) {
 			if next[node] == nil {
 				next[node] = map[string]string{}
 			}
@@ -69,29 +69,50 @@ func (c *Chooser) Ordered(node, image string) bool {
 	return ordered
 }
 
+// Waits reports whether some node is to fetch an image.
+func (c *Chooser) Waits() bool { return len(c.ordered) > 0 }
+
 // Enough reports whether an image has all copies that it can have.
-func (c *Chooser) Enough(i *Image, nodes []Node) bool { return len(c.missing(i, nodes)) == 0 }
+func (c *Chooser) Enough(i *Image, nodes []Node) bool {
+	return len(c.missing(i, nodes, byName(nodes))) == 0
+}
+
+// byName returns nodes by their names.
+func byName(nodes []Node) map[string]Node {
+	found := make(map[string]Node, len(nodes))
+	for _, n := range nodes {
+		found[n.Name] = n
+	}
+	return found
+}
 
 // missing returns the nodes that are to fetch an image. The same nodes are chosen as long as they
-// can take it, and different ones for different launches.
-func (c *Chooser) missing(i *Image, nodes []Node) (chosen []string) {
+// can take it, and different ones for different launches. Most images have enough copies: for them
+// it looks at their holders alone.
+func (c *Chooser) missing(i *Image, nodes []Node, named map[string]Node) (chosen []string) {
 	want := c.Peers + 1
-	var candidates []string
-	if slices.ContainsFunc(nodes, func(n Node) bool { return n.Name == i.Also && n.Takes }) && !slices.Contains(i.Holders, i.Also) {
-		chosen, want = []string{i.Also}, want-1
-	}
-	for _, n := range nodes {
-		switch has := slices.Contains(i.Holders, n.Name); {
-		case has && n.Keeps:
+	for _, holder := range i.Holders {
+		if named[holder].Keeps {
 			want--
-		case !has && n.Takes && n.Keeps && n.Name != i.Also && !slices.Contains(i.Avoid, n.Name):
+		}
+	}
+	if named[i.Also].Takes && !slices.Contains(i.Holders, i.Also) {
+		chosen = []string{i.Also}
+		want--
+	}
+	if want <= 0 {
+		return chosen
+	}
+	var candidates []string
+	for _, n := range nodes {
+		if n.Takes && n.Keeps && n.Name != i.Also && !slices.Contains(i.Holders, n.Name) && !slices.Contains(i.Avoid, n.Name) {
 			candidates = append(candidates, n.Name)
 		}
 	}
 	slices.SortFunc(candidates, func(a, b string) int {
 		return cmp.Or(cmp.Compare(weight(i.Place, b), weight(i.Place, a)), cmp.Compare(a, b))
 	})
-	return append(chosen, candidates[:max(0, min(want, len(candidates)))]...)
+	return append(chosen, candidates[:min(want, len(candidates))]...)
 }
 
 // weight is how much a node suits an image, the same each time.

@@ -54,24 +54,24 @@ func (m Maker) imageFrom(i *record.Image, node string) *api.ImageSource {
 	if i.Shared || slices.Contains(i.Holders(), node) {
 		return nil
 	}
-	from := &api.ImageSource{Node: i.Node}
-	for _, holder := range i.Holders() {
-		if address, key := m.Images(holder); address != "" && from.GetAddress() == "" {
-			from = &api.ImageSource{Node: holder, Address: address, Key: key}
-		}
-	}
-	return from
+	return m.Source(i)
 }
 
-// Copy returns the order by which a node fetches an image to keep it; nil: no node sends it.
-func (m Maker) Copy(l *record.Launch, i *record.Image, node string) *api.CopyOrder {
-	from := m.imageFrom(i, node)
-	if from.GetAddress() == "" {
-		return nil
+// Source says from which node an image is fetched. Without an address, no node sends it now.
+func (m Maker) Source(i *record.Image) *api.ImageSource {
+	for _, holder := range i.Holders() {
+		if address, key := m.Images(holder); address != "" {
+			return &api.ImageSource{Node: holder, Address: address, Key: key}
+		}
 	}
+	return &api.ImageSource{Node: i.Node}
+}
+
+// Copy returns the order by which a node fetches an image to keep it.
+func (m Maker) Copy(l *record.Launch, i *record.Image) *api.CopyOrder {
 	return &api.CopyOrder{
 		Attempt:    &api.Attempt{Launch: l.ID, Replica: uint32(i.Replica), Attempt: uint32(i.Attempt)},
-		Generation: i.Generation, Owner: l.Owner, From: from, Work: i.Work,
+		Generation: i.Generation, Owner: l.Owner, From: m.Source(i), Work: i.Work,
 		Processes: uint32(processesOf(l, i)), Keep: uint32(l.State.Spec.Checkpoint.Generations()),
 	}
 }
@@ -81,22 +81,26 @@ func processesOf(l *record.Launch, i *record.Image) int {
 	return len(l.State.Spec.Jobs[l.State.Replicas[i.Replica].Job].Processes)
 }
 
+// Lent returns the image that is asked for, if a node has it on its disk; nil: it has not.
+func Lent(l *record.Launch, from string, asked *api.MayFetchRequest) *record.Image {
+	at := asked.GetAttempt()
+	image := l.Generation(int(at.GetReplica()), int(at.GetAttempt()), asked.GetGeneration())
+	if image == nil || image.Shared || !slices.Contains(image.Holders(), from) {
+		return nil
+	}
+	return image
+}
+
 // MayFetch allows that a node fetches an image from another one that has it; nil: it may not. A
 // node may that starts a live replica from it, or is told to keep a copy.
 func MayFetch(
 	l *record.Launch, from string, asked *api.MayFetchRequest, copies func(*record.Image) bool,
 ) *api.MayFetchReply {
-	number := int(asked.GetAttempt().GetReplica())
-	if number >= len(l.State.Replicas) {
+	image := Lent(l, from, asked)
+	if image == nil || image.Replica >= len(l.State.Replicas) {
 		return nil
 	}
-	r := &l.State.Replicas[number]
-	image := l.NewestOf(number, func(i *record.Image) bool {
-		return i.Attempt == int(asked.GetAttempt().GetAttempt()) && i.Generation == asked.GetGeneration()
-	})
-	if image == nil || image.Shared || !slices.Contains(image.Holders(), from) {
-		return nil
-	}
+	r := &l.State.Replicas[image.Replica]
 	if starts := r.Live && r.Node == asked.GetNode() && r.Image == image.Name(); !starts && !copies(image) {
 		return nil
 	}
