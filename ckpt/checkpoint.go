@@ -45,6 +45,10 @@ type CheckpointOptions struct {
 	Stop bool
 	// Hold, if not nil, is called after the cut. If it fails, so does the checkpoint.
 	Hold func(context.Context) error
+	// Meet, if not nil, means that this is one of several checkpoints that make one cut. It is called
+	// at each Point, and returns when all are there: ErrBusy if all have to try again from the point
+	// ready, any other error if there will be no cut.
+	Meet func(context.Context, Arrival) error
 	// Publish, if not nil, is called with the written generation, before a program is ended. It
 	// writes within the limit.
 	Publish func(ctx context.Context, generation uint64, limit *contents.Limit) error
@@ -106,6 +110,7 @@ func Serious(obstacles []Obstacle) []Obstacle {
 
 // checkpoint is a checkpoint in progress.
 type checkpoint struct {
+	begun    time.Time
 	order    CheckpointOptions
 	steps    *sequence
 	progress *progress
@@ -145,10 +150,9 @@ type checkpoint struct {
 // Checkpoint takes a checkpoint. On failure the programs run on, and the image directory is as
 // before.
 func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult, error) {
-	begin := time.Now()
 	progress := newProgress(order.Options.Progress)
 	c := &checkpoint{
-		order: order, progress: progress, steps: newSequence(order.Fail, order.Log),
+		begun: time.Now(), order: order, progress: progress, steps: newSequence(order.Fail, order.Log),
 		halves: make(map[int]image.GPUHalf), noticed: make(map[string]bool), cramped: make(map[int]bool), tracked: make(map[int]bool),
 		obstacles: make(map[string]time.Time),
 	}
@@ -175,15 +179,23 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 	if err != nil {
 		return nil, err
 	}
-	// The image is complete. A failure from here on does not undo it, and cancelling has no effect.
+	// The image is complete. A failure from here on does not undo it.
 	c.steps.keep()
-	err = c.steps.run(context.WithoutCancel(ctx), step{"end", c.endPrograms, c.thaw})
+	if err = c.awaitEnd(ctx); err != nil {
+		c.thaw()
+	} else {
+		err = c.steps.run(context.WithoutCancel(ctx), step{"end", c.endPrograms, c.thaw})
+	}
 	c.abortDevices()
-	err = errors.Join(err, c.dropPrestarted(), c.removeWork())
+	return c.result(), errors.Join(err, c.dropPrestarted(), c.removeWork())
+}
+
+// result returns what was saved so far.
+func (c *checkpoint) result() *CheckpointResult {
 	saved := &CheckpointResult{
 		Manifest: &c.order.Manifest,
 		Pause:    c.pause,
-		Total:    time.Since(begin),
+		Total:    time.Since(c.begun),
 		Took:     c.steps.took,
 		Paused:   c.timing.longest,
 	}
@@ -191,7 +203,7 @@ func Checkpoint(ctx context.Context, order CheckpointOptions) (*CheckpointResult
 		saved.GPUWrittenBytes += half.WrittenBytes
 		saved.MemoryBytes += half.MemoryBytes
 	}
-	return saved, err
+	return saved
 }
 
 // inspect inspects everything before anything is stopped.

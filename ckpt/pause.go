@@ -34,8 +34,13 @@ func (c *checkpoint) retryBusy(ctx context.Context, until time.Time, try func(co
 // pauseAll ends with all trees quiesced, frozen and cut, in as many attempts as that takes.
 func (c *checkpoint) pauseAll(ctx context.Context) error {
 	c.prestartAll(ctx)
+	if err := c.meet(ctx, Arrival{At: PointReady}); err != nil {
+		return err
+	}
 	c.firstPause = time.Now()
 	until := c.firstPause.Add(c.order.Deadline)
+	quiesce := func(ctx context.Context) error { return c.quiesce(ctx, until) }
+	cut := func(ctx context.Context) error { return c.cut(ctx, until) }
 	return c.retryBusy(ctx, until, func(ctx context.Context) error {
 		if err := c.moveCramped(); err != nil {
 			return err
@@ -46,9 +51,9 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 		defer c.image.pressing.Store(false)
 		attempt := c.steps.branch()
 		err := attempt.run(ctx,
-			c.timing.step("quiesce", func(ctx context.Context) error { return c.quiesce(ctx, until) }, c.openGates),
-			c.timing.step("freeze", c.freeze, c.thaw),
-			c.timing.step("cut", func(ctx context.Context) error { return c.cut(ctx, until) }, nil),
+			step{"quiesce", c.then(PointQuiesced, c.timing.timed("quiesce", quiesce)), c.openGates},
+			step{"freeze", c.then(PointFrozen, c.timing.timed("freeze", c.freeze)), c.thaw},
+			step{"cut", c.then(PointCut, c.timing.timed("cut", cut)), nil},
 			c.timing.step("hold", c.hold, nil),
 		)
 		if err == nil {
@@ -68,7 +73,7 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 		c.progress.phase("drain")
 	}
 	patience := max(time.Until(until), minRetryDelay)
-	if len(c.devices) > 1 {
+	if len(c.devices) > 1 || c.order.Meet != nil {
 		// A busy program must not keep the others paused for long. Each try may take as long as all
 		// tries before it.
 		patience = min(patience, max(time.Since(c.firstPause), minDrain))

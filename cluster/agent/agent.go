@@ -151,6 +151,9 @@ func (a *Agent) Follow(ctx context.Context, client api.AgentsClient, orders *api
 	return a.attempts.follow(ctx, client, orders)
 }
 
+// Decide implements Host.
+func (a *Agent) Decide(verdict *api.CutVerdict) { a.attempts.decide(verdict) }
+
 // ReportTo implements Host.
 func (a *Agent) ReportTo(report func(*api.Report)) (stop func()) { return a.attempts.reportTo(report) }
 

@@ -106,6 +106,13 @@ func (t *attempt) stop(grace time.Duration) {
 	}
 }
 
+// end ends an attempt whose image is part of a complete cut: by its save, if that waits for it.
+func (t *attempt) end() {
+	if !t.saves.end() {
+		t.stop(0)
+	}
+}
+
 // release lets the leader's interest end. What still runs is ended.
 func (t *attempt) release() {
 	t.stop(0)

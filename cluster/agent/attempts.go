@@ -110,8 +110,12 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 		}
 		t.saves.follow(order)
 		s.agent.generations.Note(key.Launch, order.GetGeneration())
-		if order.GetDo() == string(launch.Stop) {
+		switch launch.Do(order.GetDo()) {
+		case launch.Stop:
 			t.stop(time.Duration(order.GetGraceMs()) * time.Millisecond)
+		case launch.End:
+			t.end()
+		case launch.Run, launch.Save:
 		}
 	}
 	for _, released := range orders.GetReleased() {

@@ -45,6 +45,7 @@ func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
 		return i
 	}
 	i.PhosdVersion = status.GetDaemon().GetVersion()
+	i.SavesTogether = i.GetPhosdVersion() == api.Version
 	i.ChoosesGpus = i.GetPhosdVersion() == api.Version // an older one would not listen
 	i.Gpus = gpusOf(status, a.runs)
 	a.mu.Lock()

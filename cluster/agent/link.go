@@ -27,6 +27,8 @@ type Host interface {
 	ReportTo(report func(*api.Report)) (stop func())
 	// Follow makes orders true, and does not wait for that. An error ends the stream.
 	Follow(context.Context, api.AgentsClient, *api.Orders) error
+	// Decide passes on how the cut goes on of which a save is a part.
+	Decide(*api.CutVerdict)
 	// Renewed says until when what runs on the node may run, by the clock of boottime.
 	Renewed(ctx context.Context, deadline time.Duration)
 	// Answer answers a question of the leader in parts.

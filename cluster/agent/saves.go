@@ -36,6 +36,8 @@ type saves struct {
 	next  time.Time // when the next save by the policy is due
 	// image is what has ended the attempt.
 	image *savedImage
+	// waits is where a save waits for the others of its cut; nil: nowhere.
+	waits *meeting
 }
 
 // savedImage is an image of an attempt, and the key that seals it.
@@ -59,7 +61,7 @@ func (s *saves) follow(order *api.Order) {
 		s.asked = order.GetAsked() // what was asked before it began is made
 	}
 	s.order = order
-	if order.GetDo() == string(launch.Save) && !isClosed(s.ordered) {
+	if order.GetDo() == string(launch.Save) && !order.GetTogether() && !isClosed(s.ordered) {
 		close(s.ordered)
 	}
 	select {
@@ -160,18 +162,21 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 		if stop {
 			r.Save = order.GetSave()
 		}
-		r.Asked = order.GetAsked()
+		r.Asked, r.Arrival, r.Undone = order.GetAsked(), nil, errors.Is(err, errNoCut)
 		if r.SaveError = ""; err != nil {
 			r.SaveError = err.Error()
 		} else if !stop {
 			image.into(r) // one that ends the attempt is told with the end
 		}
 	})
-	if stop && err == nil {
+	switch {
+	case stop && err == nil:
 		s.mu.Lock()
 		s.image = image
 		s.mu.Unlock()
 		<-done
+	case stop && s.isOver():
+		s.attempt.stop(0) // the cut is complete, and what runs is not part of it
 	}
 }
 
@@ -179,12 +184,14 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 func (s *saves) take(
 	ctx context.Context, started *supervisor.Attempt, order *api.Order, stop bool,
 ) (*savedImage, error) {
-	a := s.attempt.set.agent
-	select {
-	case a.turn <- struct{}{}:
-		defer func() { <-a.turn }()
-	case <-ctx.Done():
-		return nil, errors.New("the attempt has ended")
+	a, together := s.attempt.set.agent, order.GetTogether()
+	if !together { // those of a cut need each other's turns
+		select {
+		case a.turn <- struct{}{}:
+			defer func() { <-a.turn }()
+		case <-ctx.Done():
+			return nil, errors.New("the attempt has ended")
+		}
 	}
 	o, err := a.lookUp(order.GetOwner())
 	if err != nil {
@@ -198,21 +205,27 @@ func (s *saves) take(
 	if err != nil {
 		return nil, err
 	}
-	if stop {
+	if stop && !together {
 		if err := s.intend(started, dir); err != nil {
 			return nil, err
 		}
 	}
 	saved, err := saver.Save(ctx, o.rights(), saver.SaveOrder{
 		Socket: a.phosd(), Root: root, Dir: dir, Stop: stop, Keep: int(order.GetCheckpoint().GetKeep()),
-	})
+		Together: together, Needed: order.GetNeeded(),
+	}, s.meet(order, stop, dir))
 	if err != nil {
 		_ = os.Remove(filepath.Join(started.Directory(), intentName)) // an ended attempt has none
 		return nil, err
 	}
+	return s.imageOf(ctx, dir, &saved), nil
+}
+
+// imageOf returns the image of a save.
+func (s *saves) imageOf(ctx context.Context, dir string, saved *saver.Saved) *savedImage {
 	image := s.describe(ctx, dir, saved.Generation, saved.At)
 	image.Bytes, image.WrittenBytes, image.PauseUs = saved.Bytes, saved.Written, uint64(saved.Pause.Microseconds())
-	return image, nil
+	return image
 }
 
 // describe returns an image of the attempt.

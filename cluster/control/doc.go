@@ -7,8 +7,7 @@
 // changed records are written to the store with the leader's epoch, and only then are callers
 // answered and agents told. So whatever a caller or an agent has seen, the next leader sees too.
 //
-//	controller.go  a process that may lead, and the leader while it does
-//	settings.go    what controllers are configured with
+//	controller.go  a process that may lead, and the leader while it does; what it is configured with
 //	leader.go      the goroutine and its turns
 //	turn.go        what a request may do in a turn
 //	create.go      requests for new launches
@@ -16,7 +15,8 @@
 //	records.go     the store: what a new leader reads, and what a batch has changed
 //	entry.go       a launch: its record and the events that change it
 //	part.go        what the scheduler places at once, and what it decides of that
-//	save.go        launches that give their places back; their images
+//	save.go        launches that give their places back; saves, of several replicas in one cut
+//	move.go        launches that move to other nodes while they run
 //	quota.go       limits of accounts
 //	node.go        a node: its lease, and when it is given up
 //	inventory.go   what a node has

@@ -17,12 +17,13 @@ type entry struct {
 	revision store.Revision
 	// told is what agents were told to do, by the state that is in the store.
 	told []launch.Order
-	// toldAsked is the number of asked saves that they know.
-	toldAsked int
+	// toldAsked is the number of asked saves that they know, toldSaves that of ordered ones.
+	toldAsked, toldSaves int
 	// answered is the number of the last asked save that was made or has failed.
 	answered int
-	// course is how far a move is.
+	// course is how far a move is, cut what is known of cuts.
 	course course
+	cut    cut
 	// preparing is what agents do to start replicas.
 	preparing map[int]string
 	// cutOf has, by replica, the attempt whose image its node was told to be the first that is needed.
@@ -69,9 +70,10 @@ func (l *Leader) noteReplicas(e *entry, before launch.State) {
 			e.CloseSpan(i, was.Attempt, now)
 			l.vacate(e, i, was.Node)
 			text := endText(is)
-			if before.Cutting && e.State.Cut[i] != "" && e.State.Cut[i] != before.Cut[i] {
+			if before.Ending || before.Cutting && e.State.Cut[i] != "" && e.State.Cut[i] != before.Cut[i] {
 				text = "saved"
 			}
+			cutter{l}.lost(e, i)
 			l.event(e, "ended", e.replicaOn(i, was.Node)+": "+text)
 		}
 		if is.Live && is.Attempt != was.Attempt {
@@ -168,7 +170,8 @@ func (l *Leader) published(e *entry) {
 		}
 	}
 	for _, order := range orders {
-		knows := slices.ContainsFunc(e.told, order.Equal) && (e.toldAsked == e.Asked || order.Do != launch.Run)
+		knows := slices.ContainsFunc(e.told, order.Equal) && (e.toldAsked == e.Asked || order.Do != launch.Run) &&
+			(e.toldSaves == e.Saves || order.Do != launch.Save)
 		if n := l.nodes[order.Node]; n != nil && n.session != nil && !knows {
 			n.session.Orders(&api.Orders{Epoch: uint64(l.Epoch()), Orders: []*api.Order{l.orders().Order(&e.Launch, order)}})
 		}
@@ -177,7 +180,7 @@ func (l *Leader) published(e *entry) {
 		l.endedOn(e)
 	}
 	l.tellCut(e)
-	e.told, e.toldAsked = orders, e.Asked
+	e.told, e.toldAsked, e.toldSaves = orders, e.Asked, e.Saves
 	for w := range l.watchers {
 		w.Changed(&e.Launch)
 	}

@@ -79,26 +79,23 @@ type library struct{ *Leader }
 // lose drops the images of a launch that no node has any longer. It goes on from older ones, if
 // some node has these.
 func (l library) lose(e *entry) {
-	instead, lost := map[int]string{}, (*record.Image)(nil)
-	for i, name := range e.State.Cut {
-		image := e.Image(name)
-		if image == nil || l.isHeld(image) {
-			instead[i] = name
-			continue
-		}
-		lost = image
-		if older := e.NewestOf(i, l.isHeld); older != nil {
-			instead[i] = older.Name()
+	var lost *record.Image
+	for _, name := range e.State.Cut {
+		if image := e.Image(name); image != nil && !l.isHeld(image) {
+			lost = image
 		}
 	}
 	if lost == nil {
 		return
 	}
+	var instead map[int]string
 	text := "it starts from its beginning"
 	e.Saved = time.Time{}
-	if len(instead) < len(e.State.Cut) {
-		instead = nil
-	} else if older := e.NewestOf(lost.Replica, l.isHeld); older != nil {
+	for replica, older := range e.NewestCut(l.isHeld) {
+		if instead == nil {
+			instead = map[int]string{}
+		}
+		instead[replica] = older.Name()
 		text = fmt.Sprintf("it goes back to generation %d of attempt %d, saved at %s",
 			older.Generation, older.Attempt, older.At.Format(time.TimeOnly))
 		e.Saved = older.At

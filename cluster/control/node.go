@@ -129,6 +129,7 @@ func (l *Leader) lookAtTheClock() {
 	l.quotas.forgetUploads(now.Add(-l.settings.KeepEnded))
 	for _, e := range l.launches {
 		mover{l}.look(e, now)
+		cutter{l}.look(e, now)
 		limit := time.Duration(e.State.Spec.TimeLimit)
 		if limit > 0 && e.State.Phase == launch.Running && e.running(now) >= limit {
 			l.mustApply(e, launch.TimeLimitReached{})

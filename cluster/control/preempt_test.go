@@ -55,9 +55,10 @@ func (w *world) phase(id string) scheduler.Phase {
 	return phase
 }
 
-// pair returns a launch of two replicas, one of them without a GPU, which cannot be saved.
+// pair returns a launch of two replicas, one of them without a GPU, which no policy may save.
 func pair() launch.Spec {
 	spec := simple(1, 1)
+	spec.Checkpoint.On = []string{string(launch.OnSuspend)}
 	spec.Jobs = append(spec.Jobs, simple(1, 0).Jobs...)
 	spec.Jobs[1].Name = "helper"
 	return spec

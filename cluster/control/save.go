@@ -1,19 +1,16 @@
 package control
 
 import (
+	"errors"
 	"fmt"
-	"maps"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
-	"github.com/phos-gpu/phos/cluster/control/fit"
+	"github.com/phos-gpu/phos/cluster/control/meeting"
 	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/launch"
-	"github.com/phos-gpu/phos/cluster/messages"
 	"github.com/phos-gpu/phos/cluster/record"
-	"github.com/phos-gpu/phos/internal/words"
 )
 
 // giveWay has a running launch give its places back: it is saved and stopped, or, if it cannot be
@@ -23,6 +20,9 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 		return l.apply(e, event)
 	}
 	problem := e.cannotSave(on)
+	if problem == nil {
+		problem = cutter{l}.cannotCut(e)
+	}
 	if problem == nil && e.MoveTo == "" {
 		problem = e.staysWithImage(l.nodes, on)
 	}
@@ -40,17 +40,14 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 		return nil
 	}
 	e.Saves++
+	e.cut.tries = 0
 	l.event(e, "save ordered", e.State.Reason)
 	return nil
 }
 
 // cannotSave says why a launch is not saved on an occasion; nil: it is.
 func (e *entry) cannotSave(on launch.Occasion) error {
-	spec := &e.State.Spec
-	if err := spec.CheckSavable(); err != nil {
-		return err
-	}
-	if !spec.Checkpoint.Saves(on) {
+	if !e.State.Spec.Checkpoint.Saves(on) {
 		return fmt.Errorf("%w: its checkpoint.on has no %q", launch.ErrRefused, on)
 	}
 	return nil
@@ -103,6 +100,10 @@ func (e *entry) fixed() bool {
 
 // saved notes what an agent says of the images of an attempt that is live.
 func (l *Leader) saved(e *entry, r *api.Report) {
+	if e.State.Spec.SavedTogether() > 0 {
+		cutter{l}.saved(e, r)
+		return
+	}
 	replica := int(r.GetReplica())
 	image := order.ImageOf(r, e.State.Replicas[replica].GPUs)
 	fresh, fixed := image != nil && e.Image(image.Name()) == nil, e.fixed()
@@ -152,7 +153,7 @@ func (l *Leader) endedBySave(e *entry, r *api.Report, image *record.Image) {
 func (l *Leader) notSaved(e *entry, r *api.Report) {
 	problem, asked := r.GetSaveError(), int(r.GetAsked()) > e.answered
 	e.answered = max(e.answered, int(r.GetAsked()))
-	if problem == "" {
+	if problem == "" || r.GetUndone() {
 		return
 	}
 	ordered := e.State.Cutting && int(r.GetSave()) == e.Saves
@@ -201,235 +202,244 @@ func (e *entry) originText(r *launch.Replica) string {
 		image.Generation, image.Dir, image.Node, image.At.Format(time.TimeOnly))
 }
 
-// mover moves launches to other nodes while they run. A launch is saved, and its image copied to
-// the other node, again and again until little changes between two saves. Then it is saved once
-// more, stopped, and goes on there.
-type mover struct{ *Leader }
+// cutter has all replicas of a launch saved in one cut.
+type cutter struct{ *Leader }
 
-// course is how far a move is, for this leader.
-type course struct {
-	// asked is when a save was asked for last; zero: not by this leader.
-	asked   time.Time
-	rounds  int
-	written uint64        // by the last save
-	stopped time.Duration // the boot time since which it stands still
+// cut is what this leader knows of the cuts of a launch.
+type cut struct {
+	// meeting is the one that is being taken; nil: none is.
+	meeting *meeting.Meeting
+	// images are the parts of the one that is being taken, or was taken last, by replica.
+	images map[int]*record.Image
+	number int // what they have as Image.Cut
+	// tries counts cuts that have failed because replicas were apart.
+	tries int
+	// asked is when a cut after which the launch runs on was last asked for.
+	asked time.Time
 }
 
-// Limits of moves.
-const (
-	// maxRounds is how often a launch is saved while it runs, smallRest what need not be copied before
-	// it is stopped.
-	maxRounds = 5
-	smallRest = 64 << 20
-	// moveWait is how long a stopped launch waits for the node to which it moves.
-	moveWait = 20 * time.Second
-	// askAgain is after how long without news a save is asked for again: an agent may have died.
-	askAgain = 2 * time.Minute
-)
+// maxCutTries is how often a cut is tried again by itself.
+const maxCutTries = 3
 
-// begin begins to move a launch to a node, or to any.
-func (m mover) begin(e *entry, to, by string) error {
-	replica := slices.IndexFunc(e.State.Replicas, func(r launch.Replica) bool { return r.Live && r.Started })
-	switch problem := e.cannotSave(launch.OnDrain); {
-	case e.State.Phase != launch.Running || replica < 0:
-		return fmt.Errorf("%w: launch %s is %s, and does not run yet or any longer", launch.ErrRefused, e.Label(), e.State.Phase)
-	case e.MoveTo != "":
-		return fmt.Errorf("%w: launch %s moves to node %s already", launch.ErrRefused, e.Label(), e.MoveTo)
-	case problem != nil:
-		return fmt.Errorf("launch %s: %w", e.Label(), problem)
+// cannotCut says why the replicas of a launch cannot be saved in one cut; nil: they can.
+func (c cutter) cannotCut(e *entry) error {
+	for i := range e.State.Replicas {
+		r := &e.State.Replicas[i]
+		n := c.nodes[r.Node]
+		if e.State.Spec.SavedTogether() > 0 && r.Live && n != nil && !n.Inventory.SavesTogether {
+			return fmt.Errorf("%w: the agent or phosd of node %s is of an older version, and saves no part of a cut",
+				launch.ErrRefused, r.Node)
+		}
 	}
-	target, err := m.target(e, replica, to)
-	if err != nil {
-		return err
-	}
-	e.MoveTo, e.course = target, course{}
-	m.event(e, "moves", fmt.Sprintf("to node %s, for %s", target, by))
-	if e.State.Spec.Checkpoint.Directory != "" {
-		m.stop(e) // the node can read the image
-		return nil
-	}
-	m.askSave(e)
 	return nil
 }
 
-// askSave has a launch saved that runs on.
-func (m mover) askSave(e *entry) {
-	e.Asked++
-	e.course.asked = m.clock.Wall()
-	m.changed(e)
-}
-
-// target returns the node to which a replica moves, which has room for it now.
-func (m mover) target(e *entry, replica int, to string) (string, error) {
-	need := fit.NeedOf(e.ID, &e.State, []int{replica})
-	from := m.nodes[e.State.Replicas[replica].Node]
-	var problems []string
-	for _, name := range slices.Sorted(maps.Keys(m.nodes)) {
-		if to != anyNode && to != name || m.nodes[name] == from {
-			continue
-		}
-		problem := m.nodes[name].cannotTake(&need, m.comingTo(name))
-		if problem == "" && e.State.Spec.Checkpoint.Directory == "" && (from == nil || !from.sharesImages()) {
-			problem = "it cannot fetch from node " + e.State.Replicas[replica].Node
-		}
-		if problem == "" {
-			return name, nil
-		}
-		problems = append(problems, "node "+name+": "+problem)
-	}
-	switch {
-	case to == anyNode && len(problems) == 0:
-		return "", fmt.Errorf("%w: there is no other node", launch.ErrRefused)
-	case from != nil && to == from.Name:
-		return "", fmt.Errorf("%w: launch %s runs on node %s already", launch.ErrRefused, e.Label(), to)
-	case len(problems) == 0:
-		return "", fmt.Errorf("%w: no node is called %.100q", api.ErrNotFound, to)
-	}
-	return "", fmt.Errorf("%w: launch %s cannot move: %s", launch.ErrRefused, e.Label(), words.ClipTo(strings.Join(problems, "; "), 500))
-}
-
-// anyNode is the name that means any node.
-const anyNode = "any"
-
-// comingTo returns how many GPUs of a node launches need that move there.
-func (m mover) comingTo(node string) (gpus int) {
-	for _, e := range m.launches {
-		if e.MoveTo == node && e.State.Phase != launch.Ended {
-			for i := range e.State.Replicas {
-				gpus += len(e.State.Replicas[i].GPUs)
-			}
-		}
-	}
-	return gpus
-}
-
-// cannotTake says why a node has no room for a replica now, beside other GPUs that are needed
-// there; empty: it has.
-func (n *node) cannotTake(need *fit.Need, coming int) string {
-	t, r := n.tableNode(), &need.Replicas[0]
-	switch {
-	case !n.open:
-		return "it is not ready, or cordoned"
-	case !t.Allowed(need.Place):
-		return "the launch may not run there"
-	case !t.Takes(need, r, fit.Taken{}):
-		return "it has too few free CPUs, or too little free memory"
-	case !n.sharesImages():
-		return "its agent fetches no images"
-	}
-	free := -coming
-	for _, gpu := range n.Inventory.GPUs {
-		taken := false
-		for _, live := range n.live {
-			taken = taken || slices.Contains(live.gpus, gpu.Index)
-		}
-		if !taken && gpu.Foreign == 0 && gpu.Bad == "" && r.Takes(gpu.Name, gpu.MemoryBytes) {
-			free++
-		}
-	}
-	if free < r.GPUs {
-		return fmt.Sprintf("%d of the %d GPUs that it needs are free", max(0, free), r.GPUs)
-	}
-	return ""
-}
-
-// copied goes on with a move when its node has an image.
-func (m mover) copied(e *entry, n *node, image *record.Image) {
-	r := &e.State.Replicas[image.Replica]
-	newest := e.NewestOf(image.Replica, func(*record.Image) bool { return true })
-	if e.MoveTo != n.Name || e.State.Phase != launch.Running || image.Attempt != r.Attempt {
-		return
-	}
-	m.event(e, "copied", fmt.Sprintf("generation %d is on node %s", image.Generation, n.Name))
-	c := &e.course
-	c.rounds++
-	if newest != image && c.rounds < maxRounds {
-		return // it is being copied
-	}
-	shrinks := c.rounds == 1 || image.WrittenBytes < c.written/4*3
-	if c.written = image.WrittenBytes; c.rounds < maxRounds && shrinks && image.WrittenBytes > smallRest {
-		m.askSave(e)
-		return
-	}
-	m.stop(e)
-}
-
-// stop saves a launch for the last time before it moves.
-func (m mover) stop(e *entry) {
-	err := m.giveWay(e, launch.OnDrain, launch.Preempted{Reason: "moves to node " + e.MoveTo})
-	if err != nil {
-		m.abandon(e, err.Error())
-	}
-}
-
-// arrived ends a move when the launch runs on its node.
-func (m mover) arrived(e *entry, n *node) {
-	if e.MoveTo != n.Name {
-		return
-	}
-	text := "to node " + n.Name
-	if e.course.stopped > 0 {
-		text += fmt.Sprintf(": stood still for %v", (m.clock.Boot() - e.course.stopped).Round(time.Millisecond))
-	}
-	e.MoveTo = ""
-	m.event(e, "moved", text)
-}
-
-// abandon ends a move that has failed. The launch runs on, or goes on where there is room.
-func (m mover) abandon(e *entry, problem string) {
-	if e.MoveTo == "" {
-		return
-	}
-	to := e.MoveTo
-	e.MoveTo = ""
-	m.event(e, "not moved", "to node "+to+": "+problem)
-	m.syncParts(e)
+// cutParts returns the replicas that are saved in a cut.
+func (e *entry) cutParts() (parts []int) {
 	for i := range e.State.Replicas {
-		r := &e.State.Replicas[i]
-		if n := m.nodes[r.Node]; r.Live && n != nil && n.Draining && e.State.Phase == launch.Running && !e.State.Cutting {
-			m.leave(e, n)
+		if r := &e.State.Replicas[i]; r.Live && !r.Leaving {
+			parts = append(parts, i)
+		}
+	}
+	return parts
+}
+
+// wantsCut reports whether a cut is the one that is wanted now.
+func (e *entry) wantsCut(number meeting.Number) bool {
+	if number.Stops {
+		return e.State.Cutting && number.Number == e.Saves
+	}
+	return number.Number == e.Asked && number.Number > 0 && !e.State.Cutting
+}
+
+// begin notes that the parts of a cut come in, unless it is known.
+func (c cutter) begin(e *entry, number meeting.Number) *meeting.Meeting {
+	if e.cut.meeting == nil || e.cut.meeting.Number != number {
+		e.cut.meeting = meeting.New(number, e.cutParts())
+		e.cut.images, e.cut.number = map[int]*record.Image{}, e.Saves+e.Asked
+	}
+	return e.cut.meeting
+}
+
+// errOtherCut is what a save is told that is no longer wanted.
+var errOtherCut = errors.New("another save has taken its place")
+
+// saved notes what an agent says of a part of a cut.
+func (c cutter) saved(e *entry, r *api.Report) {
+	replica, stops := int(r.GetReplica()), e.State.Cutting
+	number := meeting.Number{Number: e.Asked}
+	if stops {
+		number = meeting.Number{Number: e.Saves, Stops: true}
+	}
+	fixed := e.fixed()
+	switch said := r.GetArrival(); {
+	case said != nil:
+		c.arrived(e, replica, said)
+	case r.GetSaveError() != "" && !r.GetUndone() && c.answers(e, r):
+		v, tell := c.begin(e, number).Fail(fmt.Errorf("%s: %s", e.replicaOn(replica, e.State.Replicas[replica].Node), r.GetSaveError()))
+		c.tell(e, v, tell)
+	case r.GetSaveError() == "" && !stops && r.GetImage() != nil && int(r.GetAsked()) == e.Asked && e.Asked > 0:
+		c.begin(e, number)
+		c.keep(e, replica, order.ImageOf(r, e.State.Replicas[replica].GPUs))
+	}
+	c.notSaved(e, r)
+	if fixed != e.fixed() {
+		c.keepPlaces(e)
+	}
+}
+
+// answers reports whether a report is about the save that is wanted now.
+func (c cutter) answers(e *entry, r *api.Report) bool {
+	if e.State.Cutting {
+		return int(r.GetSave()) == e.Saves
+	}
+	return int(r.GetAsked()) == e.Asked && e.Asked > e.answered
+}
+
+// arrived notes that the save of a replica waits for the others.
+func (c cutter) arrived(e *entry, replica int, said *api.CutArrival) {
+	number := meeting.Number{Number: int(said.GetNumber()), Stops: said.GetStop()}
+	switch {
+	case number.Stops && e.State.Ending:
+		return // the order to end is on its way
+	case !e.wantsCut(number):
+		c.verdict(e, replica, number, meeting.Verdict{Step: int(said.GetStep()), Failed: errOtherCut})
+		return
+	}
+	m := c.begin(e, number)
+	if said.GetImage() != nil {
+		e.cut.images[replica] = order.ImageOf(&api.Report{Image: said.GetImage(), ImageKey: said.GetImageKey()},
+			e.State.Replicas[replica].GPUs)
+	}
+	v, tell := m.Arrive(replica, meeting.Arrival{Step: int(said.GetStep()), Point: said.GetPoint(), Busy: said.GetBusy()})
+	switch {
+	case v.Failed == nil && len(tell) > 0 && said.GetImage() != nil:
+		c.complete(e, func(images map[int]string) launch.Event { return launch.CutTaken{Images: images} })
+	default:
+		c.tell(e, v, tell)
+		if errors.Is(v.Failed, meeting.ErrApart) {
+			c.again(e, v.Failed)
 		}
 	}
 }
 
-// leave has a launch leave a node that is drained, without a node to go to.
-func (m mover) leave(e *entry, n *node) {
-	err := m.giveWay(e, launch.OnDrain, launch.Preempted{Reason: "node " + n.Name + " is drained"})
-	if err != nil {
-		m.event(e, "not drained", err.Error())
-		m.nodeEvent(n, "not drained", err.Error())
+// keep notes the image of a replica that runs on. With the last one the cut is complete.
+func (c cutter) keep(e *entry, replica int, image *record.Image) {
+	if e.Image(image.Name()) != nil {
+		return // it is said again
+	}
+	e.cut.images[replica] = image
+	if len(e.cut.images) == len(e.cut.meeting.Parts) {
+		c.complete(e, func(images map[int]string) launch.Event { return launch.Checkpointed{Images: images} })
 	}
 }
 
-// copies reports whether the node of a move is fetching an image.
-func (m mover) copies(e *entry) bool {
-	return slices.ContainsFunc(e.Images, func(i record.Image) bool { return m.Leader.copies.Ordered(e.MoveTo, i.Name()) })
+// complete makes the images of all replicas the launch's cut.
+func (c cutter) complete(e *entry, event func(map[int]string) launch.Event) {
+	names := map[int]string{}
+	var longest time.Duration
+	var bytes, written uint64
+	for _, replica := range e.cut.meeting.Parts {
+		image := e.cut.images[replica]
+		if image == nil {
+			return // never: each part has said which one it has
+		}
+		image.Cut = e.cut.number
+		e.AddImage(*image)
+		names[replica], e.Saved = image.Name(), image.At
+		longest, bytes, written = max(longest, image.Pause), bytes+image.Bytes, written+image.WrittenBytes
+	}
+	c.imaged[e] = struct{}{}
+	e.SaveProblem = ""
+	c.event(e, "saved", fmt.Sprintf("%d replicas in one cut: paused %v, %d MiB, wrote %d MiB",
+		len(names), longest.Round(time.Millisecond/10), bytes>>20, written>>20))
+	c.mustApply(e, event(names))
+	c.then(func() { library(c).copy() })
 }
 
-// notStarted ends a move to a node on which a launch could not be started. It goes on elsewhere.
-func (m mover) notStarted(e *entry, r *api.Report) {
-	problem := "it was not started there"
-	for _, exit := range messages.ExitsOf(r.GetExits()) {
-		problem = exit.String()
+// tell tells some parts of a cut how it goes on.
+func (c cutter) tell(e *entry, v meeting.Verdict, parts []int) {
+	number := e.cut.meeting.Number
+	for _, replica := range parts {
+		c.verdict(e, replica, number, v)
 	}
-	m.mustApply(e, launch.ReplicaLost{Replica: int(r.GetReplica()), Attempt: int(r.GetAttempt()), Reason: problem})
-	m.abandon(e, problem)
 }
 
-// look ends moves that cannot succeed any longer.
-func (m mover) look(e *entry, now time.Time) {
-	to := m.nodes[e.MoveTo]
-	switch {
-	case e.MoveTo == "":
-	case e.State.Phase == launch.Ended || e.State.Phase == launch.Suspended:
-		m.abandon(e, "the launch is "+string(e.State.Phase))
-	case e.isLiveOn(e.MoveTo): // it is being started there
-	case to == nil || to.Gone || to.Cordoned || to.Draining ||
-		!to.open && m.clock.Boot()-to.renewed > m.settings.Times.Lease: // to a new leader it may not be attached yet
-		m.abandon(e, "the node is not ready any longer, or cordoned")
-	case e.State.Phase == launch.Running && !e.State.Cutting && now.Sub(e.course.asked) > askAgain && !m.copies(e):
-		m.askSave(e)
-	case e.State.Phase == launch.Queued && now.Sub(e.Queued) > moveWait:
-		m.abandon(e, fmt.Sprintf("it has had no room for %v", moveWait))
+// verdict tells the save of a replica how its cut goes on, once the leader's decisions so far are in
+// the store.
+func (c cutter) verdict(e *entry, replica int, number meeting.Number, v meeting.Verdict) {
+	r := &e.State.Replicas[replica]
+	node := r.Node
+	message := &api.CutVerdict{
+		Attempt: &api.Attempt{Launch: e.ID, Replica: uint32(replica), Attempt: uint32(r.Attempt)},
+		Number:  uint32(number.Number), Stop: number.Stops, Step: uint32(v.Step), Again: v.Again,
 	}
+	if v.Failed != nil {
+		message.Failed = v.Failed.Error()
+	}
+	c.then(func() {
+		if n := c.nodes[node]; n != nil && n.session != nil {
+			n.session.Send(&api.ToAgent{Message: &api.ToAgent_Verdict{Verdict: message}})
+		}
+	})
+}
+
+// again orders a cut once more whose parts were apart, through no fault of any.
+func (c cutter) again(e *entry, why error) {
+	if !e.State.Cutting {
+		c.event(e, "not saved", why.Error())
+		return
+	}
+	if e.cut.tries++; e.cut.tries > maxCutTries {
+		c.mustApply(e, launch.SaveFailed{Problem: why.Error()})
+		c.keepPlaces(e)
+		return
+	}
+	e.Saves++
+	c.event(e, "save ordered", "again: "+why.Error())
+}
+
+// lost notes that a replica has no processes any longer. A cut that waits for it is given up.
+func (c cutter) lost(e *entry, replica int) {
+	m := e.cut.meeting
+	if m == nil || m.Failed() != nil || !e.wantsCut(m.Number) || !slices.Contains(m.Parts, replica) {
+		return
+	}
+	why := fmt.Errorf("%w: %s has ended", meeting.ErrApart, e.replicaOn(replica, e.State.Replicas[replica].Node))
+	v, tell := m.Fail(why)
+	c.tell(e, v, tell)
+	if e.State.Cutting {
+		c.then(func() { c.turns.Add(func() { c.again(e, why) }) }) // the launch may have ended, too
+	}
+}
+
+// look has a launch saved when its next cut is due.
+func (c cutter) look(e *entry, now time.Time) {
+	every := time.Duration(e.State.Spec.Checkpoint.Every)
+	if every == 0 || e.State.Spec.SavedTogether() == 0 || e.State.Phase != launch.Running {
+		return
+	}
+	for _, i := range e.cutParts() {
+		if !e.State.Replicas[i].Started {
+			return
+		}
+	}
+	last := e.cut.asked
+	if last.Before(e.Saved) {
+		last = e.Saved
+	}
+	if last.Before(e.Placed) {
+		last = e.Placed
+	}
+	if now.Sub(last) < every || e.answered < e.Asked && now.Sub(e.cut.asked) < askAgain {
+		return
+	}
+	c.ask(e)
+}
+
+// ask has a launch saved that runs on.
+func (c cutter) ask(e *entry) {
+	e.Asked++
+	e.cut.asked = c.clock.Wall()
+	c.changed(e)
 }

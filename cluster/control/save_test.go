@@ -227,14 +227,17 @@ func (w *world) decided() {
 	w.turn(func(*Leader) {})
 }
 
-// TestRefused: launches that this version does not save are refused by name, and by the reason.
+// TestRefused: launches that cannot be saved are refused by name, and by the reason.
 func TestRefused(t *testing.T) {
 	w := newWorld(t)
 	a := w.join("a", 2)
+	a.detach()
+	a.old = true
+	a.attach()
 	id := w.launch(simple(2, 1))
 	a.awaitRunning(2)
 	err := w.act(id, launch.SuspendRequested{By: "ada"})
-	if err == nil || !strings.Contains(err.Error(), "2 replicas") || !strings.Contains(err.Error(), "not restartable") {
+	if err == nil || !strings.Contains(err.Error(), "node a is of an older version") || !strings.Contains(err.Error(), "not restartable") {
 		t.Errorf("got %v", err)
 	}
 	w.await(id, launch.Running)

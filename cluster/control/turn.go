@@ -126,10 +126,10 @@ func (t Turn) Checkpoint(of *record.Launch, by string) error {
 	if e.State.Phase != launch.Running {
 		return fmt.Errorf("%w: launch %s is %s", launch.ErrRefused, e.Label(), e.State.Phase)
 	}
-	if err := e.State.Spec.CheckSavable(); err != nil {
+	if err := (cutter{t.leader}).cannotCut(e); err != nil {
 		return fmt.Errorf("launch %s: %w", e.Label(), err)
 	}
-	e.Asked++
+	cutter{t.leader}.ask(e)
 	t.leader.event(e, "save asked", "by "+by)
 	return nil
 }

@@ -71,7 +71,7 @@ func (s *State) reachGoal() {
 	if s.Phase != Ended {
 		s.Generation++
 	}
-	s.Goal, s.Cutting = "", false
+	s.Goal, s.Cutting, s.Ending = "", false, false
 }
 
 // stop begins to stop all processes. A launch that is about to end stays so, with its first result.
@@ -79,7 +79,7 @@ func (s *State) stop(goal Goal, result Result, reason string) {
 	if s.Phase == Ended || s.Phase == Stopping && s.Goal == ToEnd {
 		return
 	}
-	s.Phase, s.Goal, s.Cutting, s.Result, s.Reason = Stopping, goal, false, result, reason
+	s.Phase, s.Goal, s.Cutting, s.Ending, s.Result, s.Reason = Stopping, goal, false, false, result, reason
 }
 
 // restart stops all processes, to start all replicas again from their images, if they have any.
@@ -314,6 +314,18 @@ func (e Saved) apply(s *State) error {
 	for i := range s.Replicas {
 		s.Replicas[i].Live = s.Replicas[i].Live && s.Replicas[i].Leaving
 	}
+	return nil
+}
+
+// apply keeps the cut. What was saved for it ends now, in any case.
+func (e CutTaken) apply(s *State) error {
+	if !s.Cutting {
+		return nil
+	}
+	if err := s.setCut(e.Images); err != nil {
+		return err
+	}
+	s.Cutting, s.Ending = false, true
 	return nil
 }
 

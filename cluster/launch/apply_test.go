@@ -163,6 +163,9 @@ func (w *world) obey() {
 			on[o.Replica] = o.Attempt
 			w.seen[[2]int{o.Replica, o.Attempt}] = true
 			w.send(ReplicaStarted{o.Replica, o.Attempt})
+		case o.Do == End && runs && w.random.IntN(3) > 0:
+			delete(on, o.Replica)
+			w.send(ReplicaEnded{o.Replica, attempt, nil})
 		case o.Do == Stop && runs:
 			delete(on, o.Replica)
 			w.send(ReplicaEnded{o.Replica, attempt, []Exit{{Signal: 15, Stopped: true}}})
@@ -193,6 +196,15 @@ func (w *world) save() {
 	}
 	if !w.fair && w.random.IntN(3) == 0 {
 		w.event(SaveFailed{"disk full"})
+		return
+	}
+	if w.random.IntN(2) == 0 {
+		w.event(CutTaken{images})
+		for _, o := range w.state.Orders() {
+			if o.Do != End && o.Do != Stop {
+				w.fail("after its cut, replica %d shall %s", o.Replica, o.Do)
+			}
+		}
 		return
 	}
 	for replica := range images {

@@ -20,6 +20,8 @@ const (
 	Run Do = "run"
 	// Save saves it in one cut with the others, and stops it.
 	Save Do = "save"
+	// End ends it without going on: it is in a cut that is complete.
+	End Do = "end"
 	// Stop stops it.
 	Stop Do = "stop"
 )
@@ -31,6 +33,8 @@ func (s State) Orders() (orders []Order) {
 	switch {
 	case s.Cutting:
 		do = Save
+	case s.Ending:
+		do = End
 	case s.Phase == Stopping:
 		do = Stop
 	}

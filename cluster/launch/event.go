@@ -68,6 +68,9 @@ type (
 	// Saved means that all live replicas were saved in one cut, and stopped. Images has one for
 	// each.
 	Saved struct{ Images map[int]string }
+	// CutTaken means that the images of a cut that stops the launch are complete. Its live replicas
+	// are frozen; they end without going on. Images has one for each.
+	CutTaken struct{ Images map[int]string }
 	// Checkpointed means that all live replicas were saved in one cut, and go on.
 	Checkpointed struct{ Images map[int]string }
 	// ImagesLost means that the images of the last cut can no longer be read. Instead has older ones,

@@ -1,9 +1,6 @@
 package launch
 
-import (
-	"fmt"
-	"slices"
-)
+import "slices"
 
 // Occasion is why a launch is saved and stopped.
 type Occasion string
@@ -15,20 +12,18 @@ const (
 	OnDrain   Occasion = "drain"
 )
 
-// CheckSavable returns an error, ErrRefused, if a launch cannot be saved: replicas that are saved
-// at different moments would not agree with each other when they go on, and this version saves one
-// replica, with all its processes, at a time.
-func (s *Spec) CheckSavable() error {
+// SavedTogether returns how many replicas are saved in one cut: those of all jobs, if they are
+// several. Otherwise it returns 0. Replicas that were saved at different moments would not agree
+// with each other when they go on.
+func (s *Spec) SavedTogether() int {
 	replicas := 0
 	for _, job := range s.Jobs {
 		replicas += job.Replicas.Max
 	}
-	if replicas > 1 {
-		return fmt.Errorf("%w: it has %d replicas; this version saves launches of one replica, with all its processes "+
-			"(several processes on one node can be one replica; an array makes independent ones launches of their own)",
-			ErrRefused, replicas)
+	if replicas == 1 {
+		return 0
 	}
-	return nil
+	return replicas
 }
 
 // Generations returns how many generations of an attempt's image stay.

@@ -45,10 +45,11 @@ const (
 type State struct {
 	Spec  Spec  `json:"spec"`
 	Phase Phase `json:"phase"`
-	// Goal is set while Stopping. Cutting means that the processes are saved in one cut, and
-	// stopped by that.
+	// Goal is set while Stopping. Cutting means that the processes are saved in one cut, and stopped
+	// by that; Ending means that this cut is complete.
 	Goal    Goal `json:"goal,omitempty"`
 	Cutting bool `json:"cutting,omitempty"`
+	Ending  bool `json:"ending,omitempty"`
 	// Result is set with ToEnd and when Ended. Reason says why the launch stops or has ended.
 	Result Result `json:"result,omitempty"`
 	Reason string `json:"reason,omitempty"`

@@ -25,6 +25,9 @@ type Image struct {
 	// it: a later attempt was saved.
 	Copies  []string `json:"copies,omitempty"`
 	Removed bool     `json:"removed,omitempty"`
+	// Cut is the number of the cut, if several replicas were saved in it: images with the same one
+	// agree with each other.
+	Cut int `json:"cut,omitempty"`
 	// GPUs are those that the attempt had.
 	GPUs []int `json:"gpus,omitempty"`
 
@@ -40,13 +43,14 @@ func (i *Image) Name() string { return fmt.Sprintf("%s:%s#%d", i.Node, i.Dir, i.
 // Holders returns the nodes that have it on their disks, the one that has taken it first.
 func (i *Image) Holders() []string { return append([]string{i.Node}, i.Copies...) }
 
-// maxImages is how many images a launch remembers.
+// maxImages is how many images a launch remembers of each replica.
 const maxImages = 20
 
 // AddImage appends an image, and forgets the oldest ones that the state does not name.
 func (l *Launch) AddImage(image Image) {
 	l.Images = append(l.Images, image)
-	for i := 0; i < len(l.Images)-1 && len(l.Images) > maxImages; {
+	most := maxImages * max(1, len(l.State.Cut))
+	for i := 0; i < len(l.Images)-1 && len(l.Images) > most; {
 		if l.names(&l.Images[i]) {
 			i++
 			continue
@@ -75,6 +79,25 @@ func (l *Launch) NewestOf(replica int, holds func(*Image) bool) *Image {
 	for i := len(l.Images) - 1; i >= 0; i-- {
 		if image := &l.Images[i]; image.Replica == replica && holds(image) {
 			return image
+		}
+	}
+	return nil
+}
+
+// NewestCut returns the images of the newest cut that has one of each replica of State.Cut for which
+// holds returns true, by replica; nil: there is none. The images of launches of one replica are
+// cuts by themselves.
+func (l *Launch) NewestCut(holds func(*Image) bool) map[int]*Image {
+	for k := len(l.Images) - 1; k >= 0; k-- {
+		found := map[int]*Image{}
+		for replica := range l.State.Cut {
+			image := l.NewestOf(replica, func(i *Image) bool { return i.Cut == l.Images[k].Cut && holds(i) })
+			if image != nil {
+				found[replica] = image
+			}
+		}
+		if len(found) > 0 && len(found) == len(l.State.Cut) {
+			return found
 		}
 	}
 	return nil

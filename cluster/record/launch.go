@@ -93,8 +93,9 @@ const (
 const ExecEvent = "exec"
 
 // launchVersion is the version that Encode writes. Version 1 knew no images, version 2 no replicas
-// that leave, and version 3 neither copies of images nor moves.
-const launchVersion = 4
+// that leave, version 3 neither copies of images nor moves, and version 4 no cuts of several
+// replicas.
+const launchVersion = 5
 
 // Encode returns the value for the store.
 func (l *Launch) Encode() []byte { return encode("launch", launchVersion, l) }

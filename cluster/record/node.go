@@ -48,13 +48,15 @@ type Inventory struct {
 	ChoosesGPUs bool `json:"chooses_gpus,omitempty"`
 	// ImagesPort is where its agent serves images to other nodes; 0: nowhere, and it fetches none.
 	ImagesPort int `json:"images_port,omitempty"`
+	// SavesTogether means that its agent and phosd save replicas in one cut with others.
+	SavesTogether bool `json:"saves_together,omitempty"`
 }
 
 // Equal reports whether two inventories are the same.
 func (i Inventory) Equal(other Inventory) bool {
 	return i.CPUs == other.CPUs && i.MemoryBytes == other.MemoryBytes && i.OS == other.OS && i.Kernel == other.Kernel &&
 		i.Phosd == other.Phosd && i.PhosdError == other.PhosdError && i.ChoosesGPUs == other.ChoosesGPUs &&
-		i.ImagesPort == other.ImagesPort && slices.Equal(i.GPUs, other.GPUs)
+		i.ImagesPort == other.ImagesPort && i.SavesTogether == other.SavesTogether && slices.Equal(i.GPUs, other.GPUs)
 }
 
 // GPU is a GPU of a node.
@@ -71,8 +73,8 @@ type GPU struct {
 }
 
 // nodeVersion is the version that Encode writes. Version 1 knew neither a choice of GPUs nor
-// a port for images.
-const nodeVersion = 2
+// a port for images, and version 2 no saves in one cut.
+const nodeVersion = 3
 
 // Encode returns the value for the store.
 func (n *Node) Encode() []byte { return encode("node", nodeVersion, n) }

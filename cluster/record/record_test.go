@@ -64,7 +64,7 @@ func someNode() *Node {
 		Cordoned: true, Draining: true, Address: "198.18.0.1", BootID: "b", Version: "0.1.0", Gone: true, GoneAt: at,
 		Inventory: Inventory{
 			CPUs: 8, MemoryBytes: 1 << 34, OS: "Debian", Kernel: "6.1", Phosd: "0.1.0", PhosdError: "no phosd",
-			ChoosesGPUs: true, ImagesPort: 9413,
+			ChoosesGPUs: true, ImagesPort: 9413, SavesTogether: true,
 			GPUs: []GPU{{Index: 1, Name: "Soft", UUID: "GPU-1", MemoryBytes: 1 << 33, Software: true, Foreign: 1, Bad: "lost"}},
 		},
 	}
@@ -111,8 +111,10 @@ func TestFormat(t *testing.T) {
 	copied.State.Replicas[0].Leaving = true
 	copied.Images[0].Removed = true
 	copied.Images[0].Copies, copied.Asked, copied.MoveTo = []string{"b", "c"}, 3, "c"
-	golden.Check(t, "testdata/launch.v4.json", copied.Encode())
-	golden.Check(t, "testdata/node.v2.json", n.Encode())
+	cut := copied.Clone()
+	cut.Images[0].Cut, cut.State.Ending = 5, true
+	golden.Check(t, "testdata/launch.v5.json", cut.Encode())
+	golden.Check(t, "testdata/node.v3.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())
 	controller := Controller{Name: "c", Address: "198.18.0.1:7411", Version: "0.1.0"}
 	golden.Check(t, "testdata/controller.v1.json", controller.Encode())
@@ -132,7 +134,7 @@ func TestFormat(t *testing.T) {
 	if got, err := DecodeLaunch(l.Encode()); err != nil || !reflect.DeepEqual(&got, l) {
 		t.Errorf("got %+v, %v", got, err)
 	}
-	for version, want := range map[int]*Launch{1: l, 2: withImages(t), 3: leaving, 4: copied} {
+	for version, want := range map[int]*Launch{1: l, 2: withImages(t), 3: leaving, 4: copied, 5: cut} {
 		text, err := os.ReadFile(fmt.Sprintf("testdata/launch.v%d.json", version))
 		if err != nil {
 			t.Fatal(err)
@@ -141,9 +143,10 @@ func TestFormat(t *testing.T) {
 			t.Errorf("of version %d: got %+v, %v", version, got, err)
 		}
 	}
-	old := someNode()
-	old.Inventory.ChoosesGPUs, old.Inventory.ImagesPort = false, 0
-	for version, want := range map[int]*Node{1: old, 2: n} {
+	apart, old := someNode(), someNode()
+	apart.Inventory.SavesTogether = false
+	old.Inventory.ChoosesGPUs, old.Inventory.ImagesPort, old.Inventory.SavesTogether = false, 0, false
+	for version, want := range map[int]*Node{1: old, 2: apart, 3: n} {
 		text, err := os.ReadFile(fmt.Sprintf("testdata/node.v%d.json", version))
 		if err != nil {
 			t.Fatal(err)
@@ -167,8 +170,8 @@ func TestOthers(t *testing.T) {
 		text string
 		want error
 	}{
-		{strings.Replace(text, `"version":2`, `"version":3`, 1), ErrNewer},
-		{strings.Replace(text, `"version":2`, `"version":0`, 1), ErrDamaged},
+		{strings.Replace(text, `"version":3`, `"version":4`, 1), ErrNewer},
+		{strings.Replace(text, `"version":3`, `"version":0`, 1), ErrDamaged},
 		{strings.Replace(text, `"kind":"node"`, `"kind":"launch"`, 1), ErrDamaged},
 		{strings.Replace(text, `"cordoned"`, `"condoned"`, 1), ErrDamaged},
 		{strings.Replace(text, `"name":"a",`, ``, 1), ErrDamaged},

@@ -48,8 +48,8 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	commits := make(chan struct{}, 1)
-	go receiveCheckpointCommands(stream, commits, cancel)
+	commits, verdicts := make(chan struct{}, 1), make(chan *api.CheckpointVerdict)
+	go receiveCheckpointCommands(stream, commits, verdicts, cancel)
 	request := checkpoints.Request{
 		Caller: caller, Begin: begin, Roots: roots, Files: files,
 		Progress: func(now ckpt.Step) {
@@ -67,6 +67,14 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 			return awaitCommit(ctx, commits)
 		}
 	}
+	if begin.GetTogether() {
+		request.Meet = func(ctx context.Context, now ckpt.Arrival) error {
+			if err := out.Push(arrivalEvent(now)); err != nil {
+				return err
+			}
+			return awaitVerdict(ctx, verdicts)
+		}
+	}
 	saved, err := s.daemon.checkpoints.Checkpoint(ctx, request)
 	if err != nil {
 		return err
@@ -79,6 +87,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 func receiveCheckpointCommands(
 	stream grpc.BidiStreamingServer[api.CheckpointCommand, api.CheckpointEvent],
 	commits chan<- struct{},
+	verdicts chan<- *api.CheckpointVerdict,
 	cancel context.CancelCauseFunc,
 ) {
 	for {
@@ -93,7 +102,38 @@ func receiveCheckpointCommands(
 			cancel(checkpoints.ErrCanceled)
 		case command.GetCommit() != nil:
 			trySend(commits, struct{}{})
+		case command.GetVerdict() != nil:
+			select {
+			case verdicts <- command.GetVerdict():
+			case <-stream.Context().Done():
+				return
+			}
 		}
+	}
+}
+
+// arrivalEvent tells the caller that the checkpoint waits for the others of its cut.
+func arrivalEvent(now ckpt.Arrival) *api.CheckpointEvent {
+	arrival := &api.CheckpointArrival{Point: string(now.At)}
+	if now.Busy != nil {
+		arrival.Busy = api.Text(now.Busy)
+	}
+	if now.Saved != nil {
+		arrival.Saved = doneMessage(now.Saved)
+	}
+	return &api.CheckpointEvent{Event: &api.CheckpointEvent_Arrival{Arrival: arrival}}
+}
+
+// awaitVerdict waits until the caller says how a cut goes on.
+func awaitVerdict(ctx context.Context, verdicts <-chan *api.CheckpointVerdict) error {
+	select {
+	case verdict := <-verdicts:
+		if verdict.GetAgain() {
+			return ckpt.Busy(errors.New("another program of the cut was busy"))
+		}
+		return nil
+	case <-ctx.Done():
+		return context.Cause(ctx)
 	}
 }
 

@@ -84,6 +84,9 @@ func (n *Node) ReportTo(report func(*api.Report)) (stop func()) {
 	}
 }
 
+// Decide implements agent.Host. Hollow nodes save nothing.
+func (n *Node) Decide(*api.CutVerdict) {}
+
 // Renewed implements agent.Host.
 func (n *Node) Renewed(context.Context, time.Duration) { n.fleet.renewals.Add(1) }
 

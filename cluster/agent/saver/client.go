@@ -35,27 +35,64 @@ func (o Owner) Command(ctx context.Context, role ...string) *exec.Cmd {
 // ErrNotSaved means that a tree was not saved, and runs on.
 var ErrNotSaved = errors.New("not saved")
 
-// Save saves a tree as its owner. If ctx ends, the save is undone.
-func Save(ctx context.Context, as Owner, order SaveOrder) (Saved, error) {
-	text, err := json.Marshal(order)
+// Save saves a tree as its owner. If ctx ends, the save is undone. meet is called only for an order
+// with Together.
+func Save(ctx context.Context, as Owner, order SaveOrder, meet Meet) (Saved, error) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	command := as.Command(ctx, SaveRole)
+	var problems bytes.Buffer
+	command.Stderr = &problems
+	in, err := command.StdinPipe()
 	if err != nil {
 		return Saved{}, err
 	}
-	command := as.Command(ctx, SaveRole)
-	command.Stdin = bytes.NewReader(text)
-	var said, problems bytes.Buffer
-	command.Stdout, command.Stderr = &said, &problems
-	err = command.Run()
-	var saved Saved
-	if parsed := json.Unmarshal(said.Bytes(), &saved); parsed == nil && saved.Error != "" {
-		return Saved{}, fmt.Errorf("%w: %s", ErrNotSaved, saved.Error)
-	} else if parsed == nil {
-		return saved, nil
+	out, err := command.StdoutPipe()
+	if err != nil {
+		return Saved{}, err
 	}
-	if ctx.Err() != nil {
+	if err := command.Start(); err != nil {
+		return Saved{}, fmt.Errorf("%w: %w", ErrNotSaved, err)
+	}
+	saved, err := talk(ctx, order, json.NewEncoder(in), json.NewDecoder(out), meet)
+	if err != nil {
+		cancel(err)
+	}
+	ended := command.Wait()
+	switch {
+	case saved != nil && saved.Error != "":
+		return Saved{}, fmt.Errorf("%w: %s", ErrNotSaved, saved.Error)
+	case saved != nil:
+		return *saved, nil
+	case ctx.Err() != nil:
 		err = context.Cause(ctx)
+	default:
+		err = ended
 	}
 	return Saved{}, fmt.Errorf("%w: %w: %.500s", ErrNotSaved, err, problems.String())
+}
+
+// talk gives a save its order, and answers it until it has ended.
+func talk(ctx context.Context, order SaveOrder, in *json.Encoder, out *json.Decoder, meet Meet) (*Saved, error) {
+	if err := in.Encode(order); err != nil {
+		return nil, err
+	}
+	for {
+		var said told
+		if err := out.Decode(&said); err != nil {
+			return nil, err
+		}
+		if said.Arrival == nil {
+			return said.Saved, nil
+		}
+		again, err := meet(ctx, *said.Arrival)
+		if err != nil {
+			return nil, err
+		}
+		if err := in.Encode(verdict{again}); err != nil {
+			return nil, err
+		}
+	}
 }
 
 // RestoreCommand returns the command that a supervisor executes in place of the process that it

@@ -1,6 +1,7 @@
 package saver
 
 import (
+	"context"
 	"time"
 
 	"github.com/phos-gpu/phos/internal/linux/proc"
@@ -22,8 +23,36 @@ type SaveOrder struct {
 	Dir string `json:"dir"`
 	// Stop ends the tree once the image is complete.
 	Stop bool `json:"stop,omitempty"`
-	// Keep is how many generations stay; 0: all.
-	Keep int `json:"keep,omitempty"`
+	// Keep is how many generations stay; 0: all. Needed is another one that stays; 0: none.
+	Keep   int    `json:"keep,omitempty"`
+	Needed uint64 `json:"needed,omitempty"`
+	// Together means that the tree is saved in one cut with others.
+	Together bool `json:"together,omitempty"`
+}
+
+// Arrival says that a save waits for the others of its cut.
+type Arrival struct {
+	// Point is a ckpt.Point.
+	Point string `json:"point"`
+	// Busy is why it has to try again; empty: it can go on.
+	Busy string `json:"busy,omitempty"`
+	// Saved is its image, at the last point, if the tree ends.
+	Saved *Saved `json:"saved,omitempty"`
+}
+
+// Meet is called when a save waits for the others of its cut. It returns when all are there: again
+// says that all try again. With an error, there is no cut, and the save is undone.
+type Meet func(context.Context, Arrival) (again bool, err error)
+
+// told is a line of a save.
+type told struct {
+	Arrival *Arrival `json:"arrival,omitempty"`
+	Saved   *Saved   `json:"saved,omitempty"`
+}
+
+// verdict is the answer to an arrival.
+type verdict struct {
+	Again bool `json:"again"`
 }
 
 // Saved is the result of a save.

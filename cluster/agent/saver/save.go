@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -18,23 +19,47 @@ import (
 
 // SaveMain is the main function of a save. It returns the exit status.
 func SaveMain() int {
+	agent := conversation{json.NewDecoder(os.Stdin), json.NewEncoder(os.Stdout)}
 	var order SaveOrder
-	if err := json.NewDecoder(os.Stdin).Decode(&order); err != nil {
+	if err := agent.in.Decode(&order); err != nil {
 		fmt.Fprintln(os.Stderr, "the agent starts saves, with an order as standard input:", err)
 		return 2
 	}
-	saved, err := save(context.Background(), order)
+	saved, err := save(context.Background(), order, agent)
 	if err != nil {
 		saved = Saved{Error: err.Error()}
 	}
-	if err := json.NewEncoder(os.Stdout).Encode(saved); err != nil {
+	if err := agent.out.Encode(told{Saved: &saved}); err != nil {
 		return 1
 	}
 	return 0
 }
 
+// conversation is a save's connection to its agent.
+type conversation struct {
+	in  *json.Decoder
+	out *json.Encoder
+}
+
+// meet waits for the others of the cut.
+func (c conversation) meet(arrival *api.CheckpointArrival) (*api.CheckpointVerdict, error) {
+	now := Arrival{Point: arrival.GetPoint(), Busy: arrival.GetBusy()}
+	if done := arrival.GetSaved(); done != nil {
+		saved := savedOf(done)
+		now.Saved = &saved
+	}
+	if err := c.out.Encode(told{Arrival: &now}); err != nil {
+		return nil, err
+	}
+	var answer verdict
+	if err := c.in.Decode(&answer); err != nil {
+		return nil, fmt.Errorf("the agent has not said how the cut goes on: %w", err)
+	}
+	return &api.CheckpointVerdict{Again: answer.Again}, nil
+}
+
 // save takes a checkpoint, and then removes old generations.
-func save(ctx context.Context, order SaveOrder) (Saved, error) {
+func save(ctx context.Context, order SaveOrder, agent conversation) (Saved, error) {
 	dir, err := makeDirectory(order.Dir)
 	if err != nil {
 		return Saved{}, err
@@ -43,16 +68,21 @@ func save(ctx context.Context, order SaveOrder) (Saved, error) {
 	if err := order.Root.Check(); err != nil {
 		return Saved{}, fmt.Errorf("pid %d: %w", order.Root.PID, err)
 	}
-	done, err := checkpoint(ctx, order, dir)
+	done, err := checkpoint(ctx, order, dir, agent)
 	if err != nil {
 		return Saved{}, err
 	}
-	prune(ctx, dir, order.Keep)
+	prune(ctx, dir, &order)
+	return savedOf(done), nil
+}
+
+// savedOf returns what an agent is told of an image.
+func savedOf(done *api.CheckpointDone) Saved {
 	return Saved{
 		Generation: done.GetGeneration(), At: time.Now().UTC(),
 		Pause: time.Duration(done.GetPauseMicroseconds()) * time.Microsecond,
 		Bytes: done.GetMemoryBytes(), Written: done.GetWrittenBytes(),
-	}, nil
+	}
 }
 
 // makeDirectory opens an image directory, or makes it.
@@ -71,7 +101,7 @@ func makeDirectory(path string) (*os.File, error) {
 }
 
 // checkpoint asks phosd for a checkpoint, and waits for it.
-func checkpoint(ctx context.Context, order SaveOrder, dir *os.File) (*api.CheckpointDone, error) {
+func checkpoint(ctx context.Context, order SaveOrder, dir *os.File, agent conversation) (*api.CheckpointDone, error) {
 	client, err := api.Dial(order.Socket)
 	if err != nil {
 		return nil, err
@@ -87,7 +117,7 @@ func checkpoint(ctx context.Context, order SaveOrder, dir *os.File) (*api.Checkp
 	}
 	// If it fails, Recv returns the reason.
 	_ = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
-		Pids: []uint32{uint32(order.Root.PID)}, Files: token, Stop: order.Stop,
+		Pids: []uint32{uint32(order.Root.PID)}, Files: token, Stop: order.Stop, Together: order.Together,
 	}}})
 	for {
 		event, err := stream.Recv()
@@ -97,17 +127,28 @@ func checkpoint(ctx context.Context, order SaveOrder, dir *os.File) (*api.Checkp
 		if done := event.GetDone(); done != nil {
 			return done, nil
 		}
+		if arrival := event.GetArrival(); arrival != nil {
+			answer, err := agent.meet(arrival)
+			if err != nil {
+				return nil, err // phosd undoes the checkpoint
+			}
+			_ = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Verdict{Verdict: answer}})
+		}
 	}
 }
 
 // prune removes old generations. What stays is removed after the next save.
-func prune(ctx context.Context, dir *os.File, keep int) {
-	if keep == 0 {
+func prune(ctx context.Context, dir *os.File, order *SaveOrder) {
+	if order.Keep == 0 {
 		return
 	}
 	opened, err := store.Open(dir)
 	if err == nil {
-		_, err = opened.Prune(ctx, store.Keep{Newest: keep})
+		keep := store.Keep{Newest: order.Keep}
+		if all, _ := opened.Generations(); slices.Contains(all, order.Needed) {
+			keep.Generations = []uint64{order.Needed}
+		}
+		_, err = opened.Prune(ctx, keep)
 		opened.Close()
 	}
 	if err != nil {

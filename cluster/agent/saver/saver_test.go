@@ -81,7 +81,7 @@ func (p *program) order() SaveOrder {
 func TestSave(t *testing.T) {
 	p := start(t)
 	for generation := uint64(1); generation <= 3; generation++ {
-		saved, err := Save(t.Context(), Owner{}, p.order())
+		saved, err := Save(t.Context(), Owner{}, p.order(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -127,18 +127,18 @@ func TestNotSaved(t *testing.T) {
 	} {
 		order := p.order()
 		test.change(&order)
-		saved, err := Save(t.Context(), test.as, order)
+		saved, err := Save(t.Context(), test.as, order, nil)
 		if !errors.Is(err, ErrNotSaved) || !strings.Contains(err.Error(), test.want) || saved != (Saved{}) {
 			t.Errorf("%s: %+v, %v, want %q", name, saved, err, test.want)
 		}
 	}
 	p.daemon.Relaunch(ckpt.FailpointsVariable + "=commit=error")
-	if saved, err := Save(t.Context(), Owner{}, p.order()); !errors.Is(err, ErrNotSaved) || saved.Generation != 0 {
+	if saved, err := Save(t.Context(), Owner{}, p.order(), nil); !errors.Is(err, ErrNotSaved) || saved.Generation != 0 {
 		t.Errorf("a step fails: %+v, %v", saved, err)
 	}
 	p.goesOn()
 	p.daemon.Relaunch()
-	if saved, err := Save(t.Context(), Owner{}, p.order()); err != nil || saved.Generation != 1 {
+	if saved, err := Save(t.Context(), Owner{}, p.order(), nil); err != nil || saved.Generation != 1 {
 		t.Errorf("after failures: %+v, %v", saved, err)
 	}
 }
@@ -154,7 +154,7 @@ func TestSavesAtOnce(t *testing.T) {
 	results := make(chan result, 2)
 	for range cap(results) {
 		go func() {
-			saved, err := Save(t.Context(), Owner{}, p.order())
+			saved, err := Save(t.Context(), Owner{}, p.order(), nil)
 			results <- result{saved, err}
 		}()
 	}
@@ -183,7 +183,7 @@ func TestCancel(t *testing.T) {
 	why := errors.New("the attempt has ended")
 	ended := make(chan error, 1)
 	go func() {
-		_, err := Save(ctx, Owner{}, p.order())
+		_, err := Save(ctx, Owner{}, p.order(), nil)
 		ended <- err
 	}()
 	p.daemon.LogContains("cut") // the program is frozen
@@ -196,7 +196,7 @@ func TestCancel(t *testing.T) {
 	}
 	p.goesOn()
 	harness.Eventually(t, "the program can be saved", func() bool {
-		saved, err := Save(t.Context(), Owner{}, p.order())
+		saved, err := Save(t.Context(), Owner{}, p.order(), nil)
 		return err == nil && saved.Generation == 1
 	})
 }
@@ -236,7 +236,7 @@ func TestRestore(t *testing.T) {
 	p := start(t)
 	order := p.order()
 	order.Stop = true
-	saved, err := Save(t.Context(), Owner{}, order)
+	saved, err := Save(t.Context(), Owner{}, order, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

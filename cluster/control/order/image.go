@@ -10,15 +10,14 @@ import (
 	"github.com/phos-gpu/phos/cluster/record"
 )
 
-// checkpointOrder says how an agent saves a launch; nil: not at all.
+// checkpointOrder says how an agent saves a launch. When replicas are saved in one cut, the leader
+// says.
 func checkpointOrder(spec *launch.Spec) *api.CheckpointOrder {
-	if spec.CheckSavable() != nil {
-		return nil
+	out := &api.CheckpointOrder{Keep: uint32(spec.Checkpoint.Generations()), SharedDir: spec.Checkpoint.Directory}
+	if spec.SavedTogether() == 0 {
+		out.EveryMs = uint64(time.Duration(spec.Checkpoint.Every).Milliseconds())
 	}
-	return &api.CheckpointOrder{
-		EveryMs: uint64(time.Duration(spec.Checkpoint.Every).Milliseconds()), Keep: uint32(spec.Checkpoint.Generations()),
-		SharedDir: spec.Checkpoint.Directory,
-	}
+	return out
 }
 
 // ImageOf converts the image of a report.

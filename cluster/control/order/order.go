@@ -38,6 +38,10 @@ func (m Maker) Order(l *record.Launch, o launch.Order) *api.Order {
 		out.Code = codeRef(l.Code)
 	}
 	out.Checkpoint, out.Save, out.Asked = checkpointOrder(spec), uint32(l.Saves), uint32(l.Asked)
+	out.Together = spec.SavedTogether() > 0
+	if needed := l.Image(l.State.Cut[o.Replica]); needed != nil && needed.Attempt == o.Attempt {
+		out.Needed = needed.Generation
+	}
 	if o.Do != launch.Run {
 		return out
 	}

@@ -96,7 +96,7 @@ func TestRun(t *testing.T) {
 		Attempt: &api.Attempt{Launch: "l-1", Replica: 3, Attempt: 5}, Do: "run", Epoch: 9, Owner: "ada",
 		Gpus: []uint32{7, 5, 3}, Code: &api.CodeRef{Hash: hash, Bytes: 77},
 		Git: "https://example.org/m.git", Branch: "main", Commit: "c0ffee", GraceMs: 1500, Generation: 6,
-		Name: "digits", Save: 3,
+		Name: "digits", Save: 3, Together: true, Checkpoint: &api.CheckpointOrder{Keep: 3},
 	}
 	if !proto.Equal(got, want) {
 		t.Errorf("got  %v\nwant %v", got, want)
@@ -211,11 +211,22 @@ func TestFromImage(t *testing.T) {
 	}
 }
 
-// TestCheckpoint: only launches that can be saved are saved while they run.
+// TestCheckpoint: an agent saves a replica by the policy, unless it is saved with others. What it
+// has of the last cut stays.
 func TestCheckpoint(t *testing.T) {
 	l := training()
-	if got := maker().Order(l, orderOf(l, 2, launch.Run, 0, 1, 2)); got.GetCheckpoint() != nil {
-		t.Errorf("a launch of several replicas: %v", got.GetCheckpoint())
+	l.State.Spec.Checkpoint.Every = launch.Duration(time.Minute)
+	if got := maker().Order(l, orderOf(l, 2, launch.Run, 0, 1, 2)); got.GetCheckpoint().GetEveryMs() != 0 || !got.GetTogether() {
+		t.Errorf("a launch of several replicas: %v, together %v", got.GetCheckpoint(), got.GetTogether())
+	}
+	l.Images = []record.Image{{Node: "a", Dir: "/d", Generation: 4, Replica: 2, Attempt: 5, Cut: 3}}
+	l.State.Cut = map[int]string{2: "a:/d#4"}
+	for attempt, want := range map[int]uint64{5: 4, 6: 0} {
+		o := orderOf(l, 2, launch.Run, 0, 1, 2)
+		o.Attempt = attempt
+		if got := maker().Order(l, o).GetNeeded(); got != want {
+			t.Errorf("attempt %d: generation %d is needed, want %d", attempt, got, want)
+		}
 	}
 	l.State.Spec.Jobs = l.State.Spec.Jobs[:1]
 	l.State.Spec.Jobs[0].Processes = append(l.State.Spec.Jobs[0].Processes, launch.Process{Command: []string{"watch"}})

@@ -74,11 +74,6 @@ func create(ctx context.Context, leader *control.Leader, s control.Submission, d
 		if !t.HasNodes() {
 			reply.Notices = append(reply.Notices, "no node has joined yet: the launch waits for one")
 		}
-		if checkpoint := &s.Spec.Checkpoint; checkpoint.Every > 0 || len(checkpoint.On) > 0 {
-			if err := s.Spec.CheckSavable(); err != nil {
-				reply.Notices = append(reply.Notices, "its checkpoint policy has no effect: "+err.Error())
-			}
-		}
 		if dry {
 			return t.Feasible(s)
 		}

@@ -36,6 +36,9 @@ type Request struct {
 	Notice   func(string)
 	// Hold, if not nil, is called while the programs are frozen; they stay frozen until it returns.
 	Hold func(context.Context) error
+	// Meet, if not nil, is called at each point where this checkpoint waits for others that make one
+	// cut with it.
+	Meet func(context.Context, ckpt.Arrival) error
 
 	// rights are the rights with which the directory's files are accessed.
 	rights fsuid.Rights
@@ -216,7 +219,7 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 			StopTheWorld: begin.GetStopTheWorld(), Progress: r.Progress,
 		},
 		FileBytes: uint64(c.config.FileLimit), Deadline: c.idleTime(r), Stop: begin.GetStop(),
-		Hold: r.Hold, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
+		Hold: r.Hold, Meet: r.Meet, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
 		Fail: c.options.Failpoints,
 	})
 }
