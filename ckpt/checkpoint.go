@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"os"
 	"slices"
 	"strings"
@@ -43,6 +44,10 @@ type CheckpointOptions struct {
 	Deadline time.Duration
 	// Stop ends the programs once the image is complete.
 	Stop bool
+	// Connections are the networks to which TCP connections are saved although their other ends are
+	// not in the trees: these are saved in the same cut, and the network between them is cut off
+	// while the trees are frozen.
+	Connections []netip.Prefix
 	// Hold, if not nil, is called after the cut. If it fails, so does the checkpoint.
 	Hold func(context.Context) error
 	// Meet, if not nil, means that this is one of several checkpoints that make one cut. It is called
@@ -223,6 +228,11 @@ func (c *checkpoint) inspect(ctx context.Context) (err error) {
 	return nil
 }
 
+// isConnection reports whether an obstacle is a connection whose other end is saved, too.
+func (c *checkpoint) isConnection(o Obstacle) bool {
+	return slices.ContainsFunc(c.order.Connections, func(p netip.Prefix) bool { return p.Contains(o.Remote) })
+}
+
 // settleNotice is how long programs may take to settle before the caller is told.
 const settleNotice = 300 * time.Millisecond
 
@@ -288,7 +298,7 @@ func (c *checkpoint) checkObstacles(trees []*Tree) error {
 				c.notice(o.Subject + ": " + o.Reason)
 			}
 		}
-		obstacles = append(obstacles, Serious(tree.Obstacles)...)
+		obstacles = append(obstacles, slices.DeleteFunc(Serious(tree.Obstacles), c.isConnection)...)
 	}
 	// A partial image saves nothing of the processes, so obstacles do not matter.
 	if len(obstacles) == 0 || len(c.order.Manifest.Kinds) > 0 {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net/netip"
 	"os"
 	"time"
 
@@ -96,6 +97,9 @@ type Obstacle struct {
 	Harmless, Passing bool
 	// Inode is that of the file that is in the way; 0: none. With another one it is another obstacle.
 	Inode uint64
+	// Remote is the other end of a TCP connection that could be saved, if that end is saved with it;
+	// invalid: it is not about one.
+	Remote netip.Addr
 }
 
 // CPU is the half of a checkpoint that saves the processes themselves.
@@ -283,6 +287,8 @@ type RestoreOptions struct {
 	// tree runs in phosd's namespaces. PlaceRoot is its root directory.
 	Place     proc.Identity
 	PlaceRoot *rootdir.Root
+	// Network is a process whose network namespace the tree joins, if Place is unset.
+	Network proc.Identity
 }
 
 // FileContent is a file that the tree had open for writing, as it was at the cut.

@@ -89,6 +89,8 @@ type CommitOptions struct {
 	// Place is as in RestoreOptions, and Root its root directory.
 	Place proc.Identity
 	Root  *rootdir.Root
+	// Network is as in RestoreOptions.
+	Network proc.Identity
 	// Files decides about files that have changed since the checkpoint.
 	Files savedfile.Policy
 	// CompareContent is set if equal times of a file do not prove that it has not changed.

@@ -81,7 +81,7 @@ func (r *restore) restoreTree(ctx context.Context, index, root int) (Restored, e
 		Root: root, NewPids: r.order.NewPids, Remap: r.remap(),
 		Endpoints: r.order.Endpoints, Described: m.Endpoints, Written: writtenPaths(m),
 		Control: r.order.Control(), Cgroup: r.order.Cgroup, Log: r.order.Output, Detach: r.order.Detach,
-		Notice: r.order.Notice, Place: r.order.Place, PlaceRoot: r.order.Root,
+		Notice: r.order.Notice, Place: r.order.Place, PlaceRoot: r.order.Root, Network: r.order.Network,
 		Memory: r.memories[index], Eager: r.Prepared.order.Eager,
 	}
 	if order.Memory != nil {

@@ -266,11 +266,12 @@ func (c *CPU) dumpOrder(found *inspect.Findings, images *os.File, deadline time.
 	}
 }
 
-// obstacleError returns an error for the obstacles that are not harmless, or nil.
+// obstacleError returns an error for the obstacles that are not harmless, or nil. Connections that
+// can be saved if their other ends are saved, too, are the caller's to decide.
 func obstacleError(obstacles []ckpt.Obstacle) error {
 	var serious []ckpt.Obstacle
 	for _, o := range obstacles {
-		if !o.Harmless {
+		if !o.Harmless && !o.Remote.IsValid() {
 			serious = append(serious, o)
 		}
 	}

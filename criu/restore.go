@@ -182,6 +182,9 @@ func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOptions, r *record)
 	if err := p.addNamespaces(order.Place); err != nil {
 		return p, err
 	}
+	if err := p.addNetwork(order); err != nil {
+		return p, err
+	}
 	if err := p.addForeign(order, r); err != nil {
 		return p, err
 	}
@@ -231,6 +234,23 @@ func (p *plan) addNamespaces(place proc.Identity) error {
 		)
 	}
 	return nil
+}
+
+// addNetwork opens the network namespace of the tree, if it differs from phosd's. It is the only
+// one then: a caller in a container has a Place.
+func (p *plan) addNetwork(order ckpt.RestoreOptions) error {
+	if order.Place.PID != 0 {
+		return nil
+	}
+	if elsewhere, err := order.Network.Elsewhere("net"); err != nil || !elsewhere {
+		return err
+	}
+	file, err := proc.OpenNamespace(order.Network.PID, "net")
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrPlace, err)
+	}
+	p.Namespaces = append(p.Namespaces, p.addOwn(file))
+	return order.Network.Check()
 }
 
 // addForeign opens the files that the tree had through mounts of other namespaces. They are opened

@@ -11,6 +11,7 @@ import (
 	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/readiness"
 	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/agent/link"
 	"github.com/phos-gpu/phos/cluster/identity/renewal"
 	"github.com/phos-gpu/phos/cluster/metrics"
 	daemonapi "github.com/phos-gpu/phos/daemon/api"
@@ -43,8 +44,8 @@ func (o *options) follow(ctx context.Context, ready *readiness.Pipe, log *slog.L
 		log.Warn("launches run without phos", "error", err)
 	}
 	running, err := agent.New(ctx, agent.Config{
-		Node: m.Node, Address: o.address, StateDir: o.stateDir, Contact: agent.Contact{
-			Controllers: m.Controllers, Dial: agent.Dialer(holder), SaveControllers: o.saveControllers,
+		Node: m.Node, Address: o.address, StateDir: o.stateDir, Contact: link.Contact{
+			Controllers: m.Controllers, Dial: link.Dialer(holder), SaveControllers: o.saveControllers,
 			Certificate: renewal.New(holder, o.keep, time.Now), Log: log,
 		},
 		Phosd: o.phosd, Environment: variables, Images: o.images, Peers: holder, Socket: o.socket, AllowRoot: o.allowRoot, Version: daemonapi.Version,

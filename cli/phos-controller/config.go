@@ -3,6 +3,7 @@ package main
 import (
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -48,6 +49,9 @@ type config struct {
 	Images struct {
 		Keep string `toml:"keep" comment:"where images without checkpoint.dir are: node, or peers:N, on N other nodes, too"`
 	} `toml:"images"`
+	Network struct {
+		Addresses string `toml:"addresses" comment:"those of replicas of launches with networks of their own; /24 for each launch"`
+	} `toml:"network"`
 	Metrics struct {
 		Listen string `toml:"listen" comment:"unix:/path or a loopback host:port for Prometheus; empty: none"`
 	} `toml:"metrics"`
@@ -95,6 +99,7 @@ func defaults() config {
 	c.Metrics.Listen = "127.0.0.1:9411"
 	c.Launches.Keep, c.Launches.KeepMost = Duration(7*24*time.Hour), control.DefaultKeepMost
 	c.Images.Keep = keepOnNode
+	c.Network.Addresses = control.DefaultNetworks.String()
 	c.Clusterfudge.Listen = "127.0.0.1:7413"
 	c.Scheduler = defaultScheduler
 	return c
@@ -157,6 +162,9 @@ func (c *config) settings(version string) (control.Settings, error) {
 	var err error
 	if s.Peers, err = peersOf(c.Images.Keep); err != nil {
 		return s, err
+	}
+	if s.Networks, err = netip.ParsePrefix(c.Network.Addresses); err != nil {
+		return s, fmt.Errorf("network.addresses is %q: want a range as %s", c.Network.Addresses, control.DefaultNetworks)
 	}
 	if c.Controller.Lease >= c.Nodes.FenceAfter {
 		return s, fmt.Errorf("controller.lease is %v; it must be shorter than nodes.fence_after of %v, or launches stop when a "+

@@ -10,7 +10,9 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/agent/images"
+	"github.com/phos-gpu/phos/cluster/agent/link"
 	"github.com/phos-gpu/phos/cluster/agent/localapi"
+	"github.com/phos-gpu/phos/cluster/agent/overlay"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/codestore"
@@ -25,7 +27,7 @@ type Config struct {
 	Node, Address string
 	// StateDir keeps what must outlive the agent.
 	StateDir string
-	Contact
+	link.Contact
 	// Phosd is the socket of phosd. Environment are the variables that put phos in place of the
 	// driver.
 	Phosd       string
@@ -53,6 +55,8 @@ type Agent struct {
 	program     *trunk.Program
 	// cgroups is the cgroup in which those of attempts are.
 	cgroups string
+	// networks are those of launches that have their own.
+	networks *overlay.Node
 	// copier fetches images that the node keeps for others.
 	copier *images.Copier
 	// turn has a value while an attempt is being saved: one at a time.
@@ -77,6 +81,7 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 	a := &Agent{
 		config: config, boot: boot, cgroups: "phos-launches", turn: make(chan struct{}, 1),
 		generations: localapi.NewGenerations(), trainings: localapi.NewTrainings(),
+		networks: &overlay.Node{Address: config.Address},
 	}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
@@ -110,7 +115,7 @@ func (a *Agent) Run(ctx context.Context) error {
 		defer func() { <-served }() // it removes the socket
 	}
 	defer a.serveImages(ctx)()
-	return NewLink(a.config.Contact, a).Run(ctx)
+	return link.New(a.config.Contact, a).Run(ctx)
 }
 
 // serveImages lets other nodes fetch images until the context ends. The function that it returns
@@ -138,7 +143,7 @@ func (a *Agent) serveImages(ctx context.Context) (wait func()) {
 	return served.Wait
 }
 
-// Hello implements Host.
+// Hello implements link.Host.
 func (a *Agent) Hello(ctx context.Context) *api.Hello {
 	return &api.Hello{
 		Node: a.config.Node, BootId: a.boot, Version: a.config.Version, Address: a.config.Address,
@@ -146,18 +151,15 @@ func (a *Agent) Hello(ctx context.Context) *api.Hello {
 	}
 }
 
-// Follow implements Host.
+// Follow implements link.Host.
 func (a *Agent) Follow(ctx context.Context, client api.AgentsClient, orders *api.Orders) error {
 	return a.attempts.follow(ctx, client, orders)
 }
 
-// Decide implements Host.
-func (a *Agent) Decide(verdict *api.CutVerdict) { a.attempts.decide(verdict) }
-
-// ReportTo implements Host.
+// ReportTo implements link.Host.
 func (a *Agent) ReportTo(report func(*api.Report)) (stop func()) { return a.attempts.reportTo(report) }
 
-// Renewed implements Host: it extends the deadlines of what runs here.
+// Renewed implements link.Host: it extends the deadlines of what runs here.
 func (a *Agent) Renewed(ctx context.Context, deadline time.Duration) {
 	a.noteRenewal()
 	a.setDeadline(deadline)
@@ -200,7 +202,8 @@ func (a *Agent) noteRenewal() {
 	a.renewed = time.Now()
 }
 
-// Attached implements Host: the ends of logs are sent, and programs may ask about their launches.
+// Attached implements link.Host: the ends of logs are sent, and programs may ask about their
+// launches.
 func (a *Agent) Attached(ctx context.Context, client api.AgentsClient) {
 	a.replaceLeader(nil, client)
 	context.AfterFunc(ctx, func() { a.replaceLeader(client, nil) })

@@ -194,6 +194,12 @@ func (t *attempt) start(ctx context.Context, client api.AgentsClient, order *api
 	if spec.Deadline = a.newDeadline(); spec.Deadline == 0 { // to a supervisor that means for ever
 		return nil, errNoDeadline
 	}
+	if err := t.join(&spec, order); err != nil {
+		return nil, err
+	}
+	if spec.Network != nil {
+		defer spec.Network.Close()
+	}
 	started, err := supervisor.Start(ctx, a.path("attempts"), spec)
 	if errors.Is(err, supervisor.ErrExists) {
 		started, _, err = supervisor.Adopt(ctx, a.path("attempts"), t.key)
@@ -258,6 +264,7 @@ func (t *attempt) awaitRunning(ctx context.Context, started *supervisor.Attempt,
 			return
 		}
 	}
+	t.connect(true)
 	t.say(func(r *api.Report) { r.State, r.Progress, r.StartedUnixMs = "running", "", status.Started.UnixMilli() })
 }
 
@@ -292,6 +299,7 @@ func exitsOf(status *supervisor.Status) []launch.Exit {
 func (t *attempt) awaitRelease() {
 	<-t.released
 	a := t.set.agent
+	t.leaveNetwork()
 	_, saved := os.Stat(a.path("images", t.key.String()))                         // by this agent or an earlier one
 	if t.last().GetImage() == nil && saved != nil && t.work == a.workDir(t.key) { // an image needs the directory
 		if err := os.RemoveAll(t.work); err != nil {

@@ -109,6 +109,7 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 			t.ordered = &ordered{ctx, client, order}
 		}
 		t.saves.follow(order)
+		t.follow(order)
 		s.agent.generations.Note(key.Launch, order.GetGeneration())
 		switch launch.Do(order.GetDo()) {
 		case launch.Stop:
@@ -116,6 +117,11 @@ func (s *attempts) follow(ctx context.Context, client api.AgentsClient, orders *
 		case launch.End:
 			t.end()
 		case launch.Run, launch.Save:
+		}
+	}
+	for _, verdict := range orders.GetVerdicts() {
+		if t := s.all[keyOf(verdict.GetAttempt())]; t != nil {
+			t.saves.decide(verdict)
 		}
 	}
 	for _, released := range orders.GetReleased() {

@@ -44,10 +44,10 @@ func pack(t *testing.T, entries ...tar.Header) []byte {
 	return packed.Bytes()
 }
 
-// file and link are entries of packed code.
+// file and symlink are entries of packed code.
 func file(name string) tar.Header { return tar.Header{Typeflag: tar.TypeReg, Name: name, Mode: 0o644} }
 
-func link(name, to string) tar.Header {
+func symlink(name, to string) tar.Header {
 	return tar.Header{Typeflag: tar.TypeSymlink, Name: name, Linkname: to}
 }
 
@@ -57,7 +57,7 @@ func TestCode(t *testing.T) {
 	n.run()
 	script := file("dir/run.sh")
 	script.Mode = 0o4711
-	packed := pack(t, file("data"), script, link("same", "data"))
+	packed := pack(t, file("data"), script, symlink("same", "data"))
 	ref := n.keepCode(packed, packed)
 	s := n.attached().welcome(1, hour, hour)
 	for i, launch := range []string{"a", "b"} {
@@ -114,7 +114,7 @@ func TestBadCode(t *testing.T) {
 		"plain":     {[]byte("no archive"), []byte("no archive"), "the packed code is refused"},
 		"cut":       {good[:len(good)/2], good[:len(good)/2], "unpack code: "},
 		"above":     {pack(t, file("../x")), pack(t, file("../x")), "it lies outside of the directory"},
-		"by-link":   {pack(t, link("out", filepath.Dir(outside)), file("out/outside")), nil, "escapes"},
+		"by-link":   {pack(t, symlink("out", filepath.Dir(outside)), file("out/outside")), nil, "escapes"},
 		"hard-link": {pack(t, tar.Header{Typeflag: tar.TypeLink, Name: "x", Linkname: "/etc/passwd"}), nil, "want files, directories"},
 		"device":    {pack(t, tar.Header{Typeflag: tar.TypeChar, Name: "null", Devmajor: 1, Devminor: 3}), nil, "want files, directories"},
 		"twice":     {pack(t, file("x"), file("x")), nil, "exists"},

@@ -1,5 +1,5 @@
-// Package agent is what a node does for a cluster: it holds a stream to the controller that leads,
-// renews the node's lease, and makes true what the leader orders.
+// Package agent is what a node does for a cluster: it makes true what the leader orders, which it
+// hears by package link.
 //
 // All that must outlive the agent is on the disk: a run directory for each attempt (package
 // supervisor), and the highest epoch of an order. An agent that was restarted reads them and goes
@@ -7,16 +7,14 @@
 // enough, the supervisors kill them, without the agent's help.
 //
 //	agent.go        the agent and its settings
-//	link.go         what keeps a node attached to the leader
-//	controllers.go  which controllers there are, and which to try next
-//	certificate.go  the node's certificate, renewed by the leader
-//	stream.go       the stream to it
 //	attempts.go     what the node has, and what it shall have
 //	attempt.go      the course of one attempt
 //	prepare.go      working directories, code and environments
 //	code.go         packed directories: fetched, and cached
 //	unpack.go       packed directories: unpacked as their owner
 //	saves.go        when an attempt is saved, and what has come of it
+//	meeting.go      saves that wait for those of other replicas
+//	network.go      networks of launches that have their own
 //	image.go        where images are, and processes that go on from one
 //	discard.go      what launches have left
 //	inventory.go    what the node has for launches

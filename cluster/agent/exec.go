@@ -39,7 +39,7 @@ const (
 	statusNotFound    = 127
 )
 
-// Exec implements Host: it runs a command that the leader has asked for.
+// Exec implements link.Host: it runs a command that the leader has asked for.
 func (a *Agent) Exec(ctx context.Context, client api.AgentsClient, ask *api.Ask) {
 	opened, err := client.Exec(ctx)
 	if err != nil {

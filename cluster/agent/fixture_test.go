@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/backoff"
 	"google.golang.org/grpc/credentials/insecure"
 
+	"github.com/phos-gpu/phos/cluster/agent/link"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -92,7 +93,7 @@ func newAgent(ctx context.Context, at place, log *slog.Logger) (*Agent, error) {
 	}
 	return New(ctx, Config{
 		Node: "n1", Address: "127.0.0.1", StateDir: at.state, AllowRoot: true, Version: "test", Phosd: at.phosd,
-		Contact: Contact{
+		Contact: link.Contact{
 			Controllers: []string{at.controller}, Certificate: shown, Log: log,
 			SaveControllers: func([]string) error { return nil },
 			Dial: func(address string) (*grpc.ClientConn, error) {

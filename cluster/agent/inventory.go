@@ -25,7 +25,7 @@ const statusTime = 2 * time.Second
 // none: a line "GPU PID BYTES" for each. It is for tests.
 const foreignVariable = "PHOS_TEST_FOREIGN_GPUS"
 
-// Inventory implements Host.
+// Inventory implements link.Host.
 func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
 	i := &clusterapi.Inventory{Cpus: uint32(runtime.NumCPU()), Os: osName()}
 	var info unix.Sysinfo_t

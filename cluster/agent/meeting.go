@@ -53,9 +53,22 @@ func (s *saves) await(ctx context.Context, m *meeting) (again bool, err error) {
 		if text := verdict.GetFailed(); text != "" {
 			return false, fmt.Errorf("%w: %s", errNoCut, text)
 		}
+		s.holdPackets(m.arrival, verdict)
 		return verdict.GetAgain(), nil
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
+	}
+}
+
+// holdPackets cuts the replica off from the others of the cut before it is frozen, and lets packets
+// through again when all are cut. Between, nothing is on its way that one end has and the other one
+// has not.
+func (s *saves) holdPackets(a *api.CutArrival, verdict *api.CutVerdict) {
+	switch {
+	case verdict.GetAgain(), a.GetPoint() == string(ckpt.PointCut) && !a.GetStop():
+		s.attempt.connect(true)
+	case a.GetPoint() == string(ckpt.PointQuiesced):
+		s.attempt.connect(false)
 	}
 }
 
@@ -104,11 +117,4 @@ func (s *saves) isOver() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.order.GetDo() == string(launch.End)
-}
-
-// decide passes the leader's verdict on a cut on.
-func (s *attempts) decide(v *api.CutVerdict) {
-	if t := s.find(keyOf(v.GetAttempt())); t != nil {
-		t.saves.decide(v)
-	}
 }

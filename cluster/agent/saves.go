@@ -156,6 +156,7 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 	image, err := s.take(ctx, started, order, stop)
 	s.made(order, stop)
 	if err != nil {
+		s.attempt.connect(true) // it runs on
 		s.attempt.set.agent.config.Log.Warn("attempt not saved", "attempt", s.attempt.key, "error", err)
 	}
 	s.attempt.say(func(r *api.Report) {
@@ -212,7 +213,7 @@ func (s *saves) take(
 	}
 	saved, err := saver.Save(ctx, o.rights(), saver.SaveOrder{
 		Socket: a.phosd(), Root: root, Dir: dir, Stop: stop, Keep: int(order.GetCheckpoint().GetKeep()),
-		Together: together, Needed: order.GetNeeded(),
+		Together: together, Needed: order.GetNeeded(), Connections: connectionsOf(order),
 	}, s.meet(order, stop, dir))
 	if err != nil {
 		_ = os.Remove(filepath.Join(started.Directory(), intentName)) // an ended attempt has none

@@ -228,7 +228,7 @@ func (e *entry) progress(replica int, text string) {
 
 // orders returns what makes this leader's orders.
 func (l *Leader) orders() order.Maker {
-	return order.Maker{Epoch: l.Epoch(), Grace: l.settings.Times.Grace, Address: func(node string) string {
+	return order.Maker{Epoch: l.Epoch(), Grace: l.settings.Times.Grace, Networks: l.settings.Networks, Address: func(node string) string {
 		if n := l.nodes[node]; n != nil {
 			return n.Address
 		}

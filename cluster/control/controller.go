@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"net/netip"
 	"sync"
 	"time"
 
@@ -176,6 +177,8 @@ type Settings struct {
 	Placement, Scheduler string
 	// Peers is on how many nodes an image is kept besides the one that has taken it.
 	Peers int
+	// Networks has the addresses of launches with networks of their own.
+	Networks netip.Prefix
 	// Ports is the range of TCP ports that launches get on each node.
 	Ports PortRange
 	// KeepEnded is how long a launch that has ended is kept, and KeepMost how many of those are: the
@@ -232,6 +235,9 @@ func (uncounted) Waited(time.Duration) {}
 // PortRange is a range of ports, with both ends.
 type PortRange struct{ From, To int }
 
+// DefaultNetworks is Networks if it is not set.
+var DefaultNetworks = netip.MustParsePrefix("10.213.0.0/16")
+
 // DefaultKeepMost is KeepMost if it is not set.
 const DefaultKeepMost = 50_000
 
@@ -263,6 +269,9 @@ func (s Settings) withDefaults() Settings {
 	if s.Ports == (PortRange{}) {
 		s.Ports = PortRange{20000, 29999}
 	}
+	if !s.Networks.IsValid() {
+		s.Networks = DefaultNetworks
+	}
 	return s
 }
 
@@ -276,6 +285,8 @@ func (s Settings) Check() error {
 		return fmt.Errorf("fence_after is %v; it must be at least twice the lease of %v", s.Times.FenceAfter, s.Times.Lease)
 	case s.Ports.From < 1024 || s.Ports.To > 65535 || s.Ports.To-s.Ports.From < 100:
 		return fmt.Errorf("ports %d-%d: want at least 100 ports between 1024 and 65535", s.Ports.From, s.Ports.To)
+	case !s.Networks.Addr().Is4() || s.Networks.Bits() < 8 || s.Networks.Bits() > 22 || s.Networks != s.Networks.Masked():
+		return fmt.Errorf("networks %s: want a range of IPv4 addresses from /8 to /22, as %s", s.Networks, DefaultNetworks)
 	}
 	return nil
 }

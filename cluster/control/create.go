@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/phos-gpu/phos/cluster/control/fit"
+	"github.com/phos-gpu/phos/cluster/control/order"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/cluster/record"
 	"github.com/phos-gpu/phos/cluster/store"
@@ -55,6 +56,9 @@ func (l *Leader) create(s Submission) (created []*entry, err error) {
 		}
 		created = append(created, e)
 	}
+	if err := giveNetworks(l, created); err != nil {
+		return nil, err
+	}
 	for _, e := range created {
 		l.latest++
 		e.Number = l.latest
@@ -65,6 +69,32 @@ func (l *Leader) create(s Submission) (created []*entry, err error) {
 		l.syncParts(e)
 	}
 	return created, nil
+}
+
+// giveNetworks gives new launches networks of their own, if they want that: those with the lowest
+// numbers that no launch has that has not ended.
+func giveNetworks(l *Leader, created []*entry) error {
+	taken := map[int]bool{}
+	for _, e := range l.launches {
+		if e.State.Phase != launch.Ended {
+			taken[e.Network] = true
+		}
+	}
+	most, next := order.CountOf(l.settings.Networks), 1
+	for _, e := range created {
+		if e.State.Spec.Network != launch.OwnNetwork {
+			continue
+		}
+		for taken[next] {
+			next++
+		}
+		if next > most {
+			return fmt.Errorf("%w: launches use all %d networks of %s; have the controllers use a larger range ([network] addresses)",
+				launch.ErrRefused, most, l.settings.Networks)
+		}
+		taken[next], e.Network = true, next
+	}
+	return nil
 }
 
 // admissible returns the launches that a submission means. The error says why they cannot be.

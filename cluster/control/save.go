@@ -365,8 +365,8 @@ func (c cutter) tell(e *entry, v meeting.Verdict, parts []int) {
 	}
 }
 
-// verdict tells the save of a replica how its cut goes on, once the leader's decisions so far are in
-// the store.
+// verdict tells the save of a replica how its cut goes on, once the leader's decisions so far are
+// in the store.
 func (c cutter) verdict(e *entry, replica int, number meeting.Number, v meeting.Verdict) {
 	r := &e.State.Replicas[replica]
 	node := r.Node
@@ -379,7 +379,7 @@ func (c cutter) verdict(e *entry, replica int, number meeting.Number, v meeting.
 	}
 	c.then(func() {
 		if n := c.nodes[node]; n != nil && n.session != nil {
-			n.session.Send(&api.ToAgent{Message: &api.ToAgent_Verdict{Verdict: message}})
+			n.session.Orders(&api.Orders{Epoch: uint64(c.Epoch()), Verdicts: []*api.CutVerdict{message}})
 		}
 	})
 }

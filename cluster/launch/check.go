@@ -72,6 +72,15 @@ func (c *checker) checkLaunch(s *Spec) {
 	if s.Queue != Wait && s.Queue != Refuse {
 		c.wrong("queue", string(s.Queue), `want "wait" or "refuse"`)
 	}
+	if s.Network == "" {
+		s.Network = HostNetwork
+	}
+	if s.Network != HostNetwork && s.Network != OwnNetwork {
+		c.wrong("network", string(s.Network), `want "host" or "own"`)
+	}
+	if s.Network == OwnNetwork && len(New(*s).Replicas) > MaxAddresses {
+		c.wrong("network", string(s.Network), fmt.Sprintf("a launch with a network of its own has at most %d replicas", MaxAddresses))
+	}
 	c.between("priority", s.Priority, -1000, 1000)
 	c.atMost("after", len(s.After), MaxAfter)
 	for i, each := range s.After {

@@ -22,6 +22,8 @@ type Where struct {
 	GPUs []int
 	// Ports are the numbers of the process's ports, by name.
 	Ports map[string]int
+	// Device is the network device by which replicas reach each other, if that is always the same one.
+	Device string
 }
 
 // Environment returns the variables of a process: what the owner has set for the launch, the job
@@ -35,6 +37,9 @@ func (s *Spec) Environment(r Replica, process int, at Where) map[string]string {
 		"RANK": strconv.Itoa(at.Rank*local + process), "WORLD_SIZE": strconv.Itoa(at.World * local),
 		"LOCAL_RANK": strconv.Itoa(process), "LOCAL_WORLD_SIZE": strconv.Itoa(local),
 		"NODE_RANK": strconv.Itoa(at.Rank), "MASTER_ADDR": at.MainAddress, "MASTER_PORT": strconv.Itoa(at.MainPort),
+	}
+	if at.Device != "" { // others would be found by the host's name, which has another network
+		values["GLOO_SOCKET_IFNAME"], values["NCCL_SOCKET_IFNAME"] = at.Device, at.Device
 	}
 	maps.Copy(values, s.Variables)
 	maps.Copy(values, job.Variables)

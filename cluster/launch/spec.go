@@ -28,6 +28,8 @@ type Spec struct {
 	Variables map[string]string `json:"env,omitempty"`
 	// Checkpoint says when its processes are saved.
 	Checkpoint Checkpoint `json:"checkpoint,omitzero"`
+	// Network says which network its replicas have.
+	Network Network `json:"network,omitempty"`
 	// Array starts one launch for each combination of the values of its parameters. A parameter is
 	// an environment variable, and replaces {NAME} in commands.
 	Array map[string][]Value `json:"array,omitempty"`
@@ -120,6 +122,21 @@ const (
 	// Refuse ends it with an error that says what is missing.
 	Refuse Queue = "refuse"
 )
+
+// Network says which network the replicas of a launch have.
+type Network string
+
+// The networks of replicas.
+const (
+	// HostNetwork is that of their nodes.
+	HostNetwork Network = "host"
+	// OwnNetwork gives each replica an address of its own, which it keeps when it goes on on another
+	// node. Connections between replicas are saved with them.
+	OwnNetwork Network = "own"
+)
+
+// MaxAddresses is how many replicas a launch with a network of its own can have.
+const MaxAddresses = 253
 
 // OnFailure says what becomes of the other replicas of a launch when one has failed for good.
 type OnFailure string

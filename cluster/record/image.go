@@ -84,9 +84,9 @@ func (l *Launch) NewestOf(replica int, holds func(*Image) bool) *Image {
 	return nil
 }
 
-// NewestCut returns the images of the newest cut that has one of each replica of State.Cut for which
-// holds returns true, by replica; nil: there is none. The images of launches of one replica are
-// cuts by themselves.
+// NewestCut returns the images of the newest cut that has one of each replica of State.Cut for
+// which holds returns true, by replica; nil: there is none. The images of launches of one replica
+// are cuts by themselves.
 func (l *Launch) NewestCut(holds func(*Image) bool) map[int]*Image {
 	for k := len(l.Images) - 1; k >= 0; k-- {
 		found := map[int]*Image{}

@@ -46,6 +46,8 @@ type Launch struct {
 	SaveProblem string  `json:"save_problem,omitempty"`
 	// Asked counts the saves after which it runs on that were asked for.
 	Asked int `json:"asked,omitempty"`
+	// Network is the number of its own network; 0: it has none.
+	Network int `json:"network,omitempty"`
 	// MoveTo is the node to which it is being moved; empty: none.
 	MoveTo string `json:"move_to,omitempty"`
 	// Events are the last ones, the newest last.
@@ -93,8 +95,8 @@ const (
 const ExecEvent = "exec"
 
 // launchVersion is the version that Encode writes. Version 1 knew no images, version 2 no replicas
-// that leave, version 3 neither copies of images nor moves, and version 4 no cuts of several
-// replicas.
+// that leave, version 3 neither copies of images nor moves, and version 4 neither cuts of
+// several replicas nor networks.
 const launchVersion = 5
 
 // Encode returns the value for the store.

@@ -22,6 +22,8 @@ type socket struct {
 	inode        uint64
 	domain, kind int
 	listening    bool
+	// waiting is set while a TCP connection is being made, or waits for an accept.
+	waiting bool
 	// local and remote are unset for unix sockets and unconnected ones.
 	local, remote netip.AddrPort
 	// peerName is the name of a unix socket's other end. The kernel knows it even before accept and
@@ -59,6 +61,9 @@ func (k *socket) query(pid, number int) error {
 	}
 	accepts, _ := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_ACCEPTCONN)
 	k.listening = accepts == 1
+	if k.kind == unix.SOCK_STREAM && k.domain != unix.AF_UNIX {
+		k.waiting = isWaiting(fd)
+	}
 	k.local, k.remote = addrPort(unix.Getsockname(fd)), addrPort(unix.Getpeername(fd))
 	if peer, err := unix.Getpeername(fd); err == nil {
 		if at, ok := peer.(*unix.SockaddrUnix); ok {
@@ -69,6 +74,17 @@ func (k *socket) query(pid, number int) error {
 		k.peerPID = int(cred.Pid)
 	}
 	return nil
+}
+
+// isWaiting reports whether a TCP connection is being made by a socket, or waits for its accept.
+func isWaiting(fd int) bool {
+	const synSent, synReceived, listens = 2, 3, 10 // include/net/tcp_states.h
+	info, err := unix.GetsockoptTCPInfo(fd, unix.SOL_TCP, unix.TCP_INFO)
+	if err != nil {
+		return false // of another protocol
+	}
+	// Of a listening socket, Unacked counts the connections that wait.
+	return info.State == synSent || info.State == synReceived || info.State == listens && info.Unacked > 0
 }
 
 // addrPort returns an internet address, or the zero value.
@@ -116,6 +132,10 @@ func (s *inspection) checkSockets() error {
 
 // checkInternet checks a TCP or UDP socket.
 func (s *inspection) checkInternet(k *socket) {
+	if k.waiting {
+		s.note(ckpt.Obstacle{Subject: s.subject(&k.places), Reason: "has a TCP connection that is being made", Passing: true})
+		return
+	}
 	if k.listening || !k.remote.IsValid() {
 		return
 	}
@@ -126,22 +146,44 @@ func (s *inspection) checkInternet(k *socket) {
 	inside := slices.ContainsFunc(slices.Collect(maps.Values(s.sockets)), func(other *socket) bool {
 		return other != k && other.local == k.remote && other.remote == k.local
 	})
+	repairs := s.repairsConnections()
+	s.Connected = s.Connected || repairs
 	switch {
+	case !inside && repairs:
+		s.note(ckpt.Obstacle{
+			Subject: s.subject(&k.places), Reason: outsideText(k), Remedy: outsideRemedy, Remote: k.remote.Addr(),
+		})
 	case !inside:
-		s.refuse(
-			s.subject(&k.places),
-			fmt.Sprintf("is a TCP connection from %s to %s, outside of the program", k.local, k.remote),
-			"close the connection before, or have the program connect again later",
-		)
-	case s.User.UID != 0:
+		s.refuse(s.subject(&k.places), outsideText(k), outsideRemedy)
+	case !repairs:
 		s.refuse(
 			s.subject(&k.places),
 			fmt.Sprintf("is a TCP connection from %s to %s; only root's can be saved", k.local, k.remote),
 			"let the processes use unix sockets or pipes",
 		)
-	default:
-		s.Connected = true
 	}
+}
+
+// outsideText says of a connection that its other end is not saved.
+func outsideText(k *socket) string {
+	return fmt.Sprintf("is a TCP connection from %s to %s, outside of the program", k.local, k.remote)
+}
+
+// outsideRemedy is what can be done about it.
+const outsideRemedy = "close the connection before, or have the program connect again later"
+
+// repairsConnections reports whether CRIU, with the tree's user, may save and restore TCP
+// connections: as root, or where the tree's network namespace belongs to a user namespace of that
+// user. The kernel gives the owner of one all capabilities in it.
+func (s *inspection) repairsConnections() bool {
+	if s.User.UID == 0 {
+		return true
+	}
+	if !slices.Contains(s.Namespaces, "net") {
+		return false
+	}
+	owner, err := proc.NetworkOwner(s.members[0].PID)
+	return err == nil && owner == s.User.UID
 }
 
 // journal is the directory of the systemd journal's sockets.

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"runtime"
+	"slices"
 	"syscall"
 	"time"
 
@@ -97,7 +98,7 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 	}
 	command := request.command(log, far, program)
 	var root *os.File
-	if len(request.Namespaces) > 0 {
+	if slices.ContainsFunc(request.Namespaces, hasMounts) {
 		root, err = runInContainer(command, program)
 	}
 	var gone <-chan struct{}
@@ -146,6 +147,14 @@ func Run(ctx context.Context, request Request) (*rpc.CriuResp, error) {
 		return nil, because(errCancelled, reason(ctx, nil), "")
 	}
 	return nil, fmt.Errorf("%w%s", err, log.suffix())
+}
+
+// hasMounts reports whether a namespace is one of mounts. In others CRIU's libraries are where they
+// are here, and CRIU must not be started by the loader: the kernel does not change the executable
+// of a restored process while the process has mapped CRIU's, and each process maps the loader.
+func hasMounts(namespace *os.File) bool {
+	kind, err := unix.IoctlRetInt(int(namespace.Fd()), unix.NS_GET_NSTYPE)
+	return err != nil || kind == unix.CLONE_NEWNS
 }
 
 // errCancelled is returned when CRIU left the processes by itself after its context had ended.

@@ -1,5 +1,5 @@
 // Package hollow makes clusters of many nodes on one machine. A hollow node runs nothing: it has a
-// certificate, a connection and a lease of its own, by the code of the real agent (agent.Link), but
+// certificate, a connection and a lease of its own, by the code of the real agent (link.Link), but
 // instead of starting processes it notes that it was told to. Controllers and etcd are the real
 // ones, each in a process of its own.
 //

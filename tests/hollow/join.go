@@ -12,7 +12,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
-	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/agent/link"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/identity"
 	"github.com/phos-gpu/phos/cluster/identity/authority"
@@ -39,7 +39,7 @@ func Join(ctx context.Context, text string, count, gpus int) (*Fleet, error) {
 	defer conn.Close()
 	f := &Fleet{starts: map[string]int{}, first: map[uint64]time.Time{}}
 	f.Nodes = make([]*Node, count)
-	contacts := make([]agent.Contact, count)
+	contacts := make([]link.Contact, count)
 	group, joining := errgroup.WithContext(ctx)
 	group.SetLimit(joiners)
 	for i := range f.Nodes {
@@ -57,48 +57,48 @@ func Join(ctx context.Context, text string, count, gpus int) (*Fleet, error) {
 }
 
 // attach keeps all nodes attached until Close.
-func (f *Fleet) attach(contacts []agent.Contact) {
+func (f *Fleet) attach(contacts []link.Contact) {
 	var ctx context.Context
 	ctx, f.stop = context.WithCancel(context.Background())
 	for i, n := range f.Nodes {
 		f.alive.Go(func() {
-			_ = agent.NewLink(contacts[i], n).Run(ctx) // it ends with the context
+			_ = link.New(contacts[i], n).Run(ctx) // it ends with the context
 		})
 	}
 }
 
 // join gets a certificate for a node, and returns how it reaches the controllers with it.
-func (n *Node) join(ctx context.Context, client api.AgentsClient, text string) (agent.Contact, error) {
+func (n *Node) join(ctx context.Context, client api.AgentsClient, text string) (link.Contact, error) {
 	about, err := client.About(ctx, &api.AboutRequest{})
 	if err != nil {
-		return agent.Contact{}, api.FromStatus(err)
+		return link.Contact{}, api.FromStatus(err)
 	}
 	key, err := authority.NewKey()
 	if err != nil {
-		return agent.Contact{}, err
+		return link.Contact{}, err
 	}
 	subject := identity.Subject{Cluster: identity.ClusterID(about.GetClusterId()), Kind: identity.Node, Name: n.Name}
 	request, err := authority.NewRequest(subject, key)
 	if err != nil {
-		return agent.Contact{}, err
+		return link.Contact{}, err
 	}
 	reply, err := client.Join(ctx, &api.JoinRequest{Token: text, Name: n.Name, Csr: request, BootId: bootID})
 	if err != nil {
-		return agent.Contact{}, api.FromStatus(err)
+		return link.Contact{}, api.FromStatus(err)
 	}
 	bundle, err := authority.ParseBundle(reply.GetBundle())
 	if err != nil {
-		return agent.Contact{}, err
+		return link.Contact{}, err
 	}
 	certificate, err := x509.ParseCertificate(reply.GetCertificate())
 	if err != nil {
-		return agent.Contact{}, err
+		return link.Contact{}, err
 	}
 	holder := channel.NewHolder(&tls.Certificate{
 		Certificate: [][]byte{certificate.Raw}, PrivateKey: key, Leaf: certificate,
 	}, bundle)
-	return agent.Contact{
-		Controllers: reply.GetControllers(), Dial: agent.Dialer(holder),
+	return link.Contact{
+		Controllers: reply.GetControllers(), Dial: link.Dialer(holder),
 		SaveControllers: func([]string) error { return nil },
 		Certificate:     renewal.New(holder, unkept, time.Now), Log: slog.New(slog.DiscardHandler),
 	}, nil

@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/phos-gpu/phos/cluster/agent"
+	"github.com/phos-gpu/phos/cluster/agent/link"
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
 )
@@ -15,7 +15,7 @@ import (
 // gpuBytes is the memory of each GPU.
 const gpuBytes = 80 << 30
 
-// Node is a hollow node. It implements agent.Host.
+// Node is a hollow node. It implements link.Host.
 type Node struct {
 	Name  string
 	fleet *Fleet
@@ -30,7 +30,7 @@ type Node struct {
 	freed map[uint32]time.Time
 }
 
-var _ agent.Host = (*Node)(nil)
+var _ link.Host = (*Node)(nil)
 
 // held is what a node has of an attempt.
 type held struct {
@@ -46,7 +46,7 @@ func newNode(f *Fleet, name string, gpus int) *Node {
 	}
 }
 
-// Hello implements agent.Host.
+// Hello implements link.Host.
 func (n *Node) Hello(ctx context.Context) *api.Hello {
 	hello := &api.Hello{Node: n.Name, BootId: bootID, Version: "hollow", Address: "127.0.0.1", Inventory: n.Inventory(ctx)}
 	n.mu.Lock()
@@ -58,7 +58,7 @@ func (n *Node) Hello(ctx context.Context) *api.Hello {
 	return hello
 }
 
-// Inventory implements agent.Host.
+// Inventory implements link.Host.
 func (n *Node) Inventory(context.Context) *api.Inventory {
 	i := &api.Inventory{Cpus: 128, MemoryBytes: 1 << 40, Os: "hollow", Kernel: "hollow", PhosdVersion: "hollow"}
 	for index := range n.gpus {
@@ -69,7 +69,7 @@ func (n *Node) Inventory(context.Context) *api.Inventory {
 	return i
 }
 
-// ReportTo implements agent.Host.
+// ReportTo implements link.Host.
 func (n *Node) ReportTo(report func(*api.Report)) (stop func()) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -84,24 +84,21 @@ func (n *Node) ReportTo(report func(*api.Report)) (stop func()) {
 	}
 }
 
-// Decide implements agent.Host. Hollow nodes save nothing.
-func (n *Node) Decide(*api.CutVerdict) {}
-
-// Renewed implements agent.Host.
+// Renewed implements link.Host.
 func (n *Node) Renewed(context.Context, time.Duration) { n.fleet.renewals.Add(1) }
 
-// Answer implements agent.Host.
+// Answer implements link.Host.
 func (n *Node) Answer(context.Context, *api.Ask, func(*api.AnswerPart) error) error {
 	return errors.New("a hollow node has no logs")
 }
 
-// Exec implements agent.Host: no test asks a hollow node for a command, and none would be answered.
+// Exec implements link.Host: no test asks a hollow node for a command, and none would be answered.
 func (n *Node) Exec(context.Context, api.AgentsClient, *api.Ask) {}
 
-// Attached implements agent.Host: there are no logs to send.
+// Attached implements link.Host: there are no logs to send.
 func (n *Node) Attached(context.Context, api.AgentsClient) {}
 
-// Follow implements agent.Host.
+// Follow implements link.Host.
 func (n *Node) Follow(_ context.Context, _ api.AgentsClient, orders *api.Orders) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()

@@ -67,6 +67,8 @@ func (d *description) define(flags *flag.FlagSet) {
 	text("git", "take the code from the repository `URL`", into(&d.spec.Source.Git))
 	text("branch", "`BRANCH` of the repository", into(&d.spec.Source.Branch))
 	text("commit", "`COMMIT` of the repository", into(&d.spec.Source.Commit))
+	text("network", "`KIND`: host, or own: replicas keep addresses of their own, and connections between them are saved",
+		into((*string)(&d.spec.Network)))
 	flags.BoolVar(&d.spec.Place.WholeNodes, "whole-nodes", false, "no other launch on its nodes")
 	flags.BoolVar(&d.noQueue, "no-queue", false, "fail if there is no room now")
 }

@@ -26,6 +26,8 @@ type SaveOrder struct {
 	// Keep is how many generations stay; 0: all. Needed is another one that stays; 0: none.
 	Keep   int    `json:"keep,omitempty"`
 	Needed uint64 `json:"needed,omitempty"`
+	// Connections are networks to which connections are saved: their other ends are saved, too.
+	Connections []string `json:"connections,omitempty"`
 	// Together means that the tree is saved in one cut with others.
 	Together bool `json:"together,omitempty"`
 }

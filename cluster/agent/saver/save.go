@@ -118,6 +118,7 @@ func checkpoint(ctx context.Context, order SaveOrder, dir *os.File, agent conver
 	// If it fails, Recv returns the reason.
 	_ = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
 		Pids: []uint32{uint32(order.Root.PID)}, Files: token, Stop: order.Stop, Together: order.Together,
+		Connections: order.Connections,
 	}}})
 	for {
 		event, err := stream.Recv()

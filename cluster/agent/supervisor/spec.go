@@ -2,6 +2,7 @@ package supervisor
 
 import (
 	"fmt"
+	"os"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/process"
@@ -29,6 +30,10 @@ type Spec struct {
 	Deadline time.Duration `json:"deadline,omitempty"`
 	// Log bounds what is kept of what the processes print.
 	Log linelog.Limits `json:"log,omitzero"`
+	// Network is the network namespace of the supervisor and of all processes; nil: the caller's. Link
+	// is the node's end of its link, by which an agent finds it again.
+	Network *os.File `json:"-"`
+	Link    string   `json:"link,omitempty"`
 	// CgroupParent is the path of the cgroup, below the topmost ones, in which the attempt's own is
 	// created; empty: phos.
 	CgroupParent string `json:"cgroup_parent,omitempty"`

@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
+	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -78,7 +79,7 @@ func (a *Attempt) start(ctx context.Context, spec Spec) error {
 		return err
 	}
 	defer locked.Close() // the supervisor has the lock, too
-	process, ready, err := a.execute(locked)
+	process, ready, err := a.execute(locked, spec.Network)
 	if err != nil {
 		return err
 	}
@@ -110,7 +111,7 @@ func (c *child) kill() {
 }
 
 // execute starts this program again, in the role of a supervisor.
-func (a *Attempt) execute(locked *os.File) (_ *child, ready *os.File, err error) {
+func (a *Attempt) execute(locked, network *os.File) (_ *child, ready *os.File, err error) {
 	ready, theirs, err := os.Pipe()
 	if err != nil {
 		return nil, nil, err
@@ -128,7 +129,7 @@ func (a *Attempt) execute(locked *os.File) (_ *child, ready *os.File, err error)
 	command.Stdout, command.Stderr = output, output
 	command.ExtraFiles = []*os.File{locked, theirs}
 	command.SysProcAttr = &unix.SysProcAttr{Setsid: true}
-	if err := command.Start(); err != nil {
+	if err := startIn(network, command); err != nil {
 		return nil, nil, errors.Join(err, ready.Close())
 	}
 	handle, err := proc.OpenPID(command.Process.Pid)
@@ -138,6 +139,23 @@ func (a *Attempt) execute(locked *os.File) (_ *child, ready *os.File, err error)
 	process := &child{handle, make(chan struct{})}
 	go process.reap(command)
 	return process, ready, nil
+}
+
+// startIn starts a command in a network namespace; nil: this process's.
+func startIn(network *os.File, command *exec.Cmd) error {
+	if network == nil {
+		return command.Start()
+	}
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine: it is in another namespace
+		err := unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
+		if err == nil {
+			err = command.Start()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // environment keeps a supervisor small: it has little to do, and there are hundreds on a node. It

@@ -2,6 +2,7 @@ package order
 
 import (
 	"encoding/hex"
+	"net/netip"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
@@ -18,6 +19,8 @@ type Maker struct {
 	Grace time.Duration
 	// Address returns by which address other nodes reach one; empty: it is not known.
 	Address func(node string) string
+	// Networks has the addresses of all networks of launches.
+	Networks netip.Prefix
 	// Images returns where other nodes fetch images from one, and its key; empty: nowhere.
 	Images func(node string) (address, key string)
 }
@@ -38,6 +41,7 @@ func (m Maker) Order(l *record.Launch, o launch.Order) *api.Order {
 		out.Code = codeRef(l.Code)
 	}
 	out.Checkpoint, out.Save, out.Asked = checkpointOrder(spec), uint32(l.Saves), uint32(l.Asked)
+	out.Network = m.network(l, o.Replica)
 	out.Together = spec.SavedTogether() > 0
 	if needed := l.Image(l.State.Cut[o.Replica]); needed != nil && needed.Attempt == o.Attempt {
 		out.Needed = needed.Generation
@@ -67,7 +71,7 @@ func codeRef(c record.Code) *api.CodeRef {
 // where returns what the processes of a replica have to know of their place.
 func (m Maker) where(l *record.Launch, o launch.Order) launch.Where {
 	r := &l.State.Replicas[o.Replica]
-	w := launch.Where{ID: l.ID, Generation: o.Generation, Node: o.Node, GPUs: o.GPUs}
+	w := launch.Where{Device: deviceOf(l), ID: l.ID, Generation: o.Generation, Node: o.Node, GPUs: o.GPUs}
 	for i := range l.State.Replicas {
 		other := &l.State.Replicas[i]
 		if other.Job != r.Job || !other.Live {
@@ -75,7 +79,7 @@ func (m Maker) where(l *record.Launch, o launch.Order) launch.Where {
 		}
 		if w.World++; w.World == 1 {
 			w.MainPort = other.Port
-			w.MainAddress = m.Address(other.Node)
+			w.MainAddress = m.addressOf(l, i)
 		}
 		if i == o.Replica {
 			w.Rank = w.World - 1
@@ -95,7 +99,7 @@ func (m Maker) Members(l *record.Launch) *api.MembersReply {
 		}
 		reply.Members = append(reply.Members, &api.Member{
 			Job: l.State.Spec.Jobs[r.Job].Name, Replica: uint32(r.Index), Rank: ranks[r.Job], Attempt: uint32(r.Attempt),
-			Node: r.Node, Address: m.Address(r.Node), Port: uint32(r.Port),
+			Node: r.Node, Address: m.addressOf(l, i), Port: uint32(r.Port),
 		})
 		ranks[r.Job]++
 	}

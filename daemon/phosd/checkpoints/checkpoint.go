@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"os"
 	"time"
 
@@ -202,6 +203,10 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 	budget := orDefault(begin.GetBudgetBytes(), uint64(c.config.MemoryBudget))
 	// Half of the budget is for what the GPUs have.
 	work := c.archive.Work(ctx, archive.WorkOptions{MemoryBytes: budget / 2, Caller: r.Caller, Cancel: cancel})
+	connections, err := parsePrefixes(begin.GetConnections())
+	if err != nil {
+		return nil, err
+	}
 	return ckpt.Checkpoint(ctx, ckpt.CheckpointOptions{
 		Roots: roots, CPU: c.options.CPU,
 		Admit:   func(trees []*ckpt.Tree) error { return checkOwner(r.Caller, trees) },
@@ -219,9 +224,21 @@ func (c *Checkpoints) tryCheckpoint(ctx context.Context, r Request, roots []proc
 			StopTheWorld: begin.GetStopTheWorld(), Progress: r.Progress,
 		},
 		FileBytes: uint64(c.config.FileLimit), Deadline: c.idleTime(r), Stop: begin.GetStop(),
-		Hold: r.Hold, Meet: r.Meet, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
+		Connections: connections, Hold: r.Hold, Meet: r.Meet, Publish: target.Publish, Untracked: c.logUntracked, Notice: r.Notice, Log: c.log,
 		Fail: c.options.Failpoints,
 	})
+}
+
+// parsePrefixes reads networks.
+func parsePrefixes(texts []string) (all []netip.Prefix, err error) {
+	for _, text := range texts {
+		prefix, err := netip.ParsePrefix(text)
+		if err != nil {
+			return nil, fmt.Errorf("%w: network %.100q: %w", api.ErrInvalid, text, err)
+		}
+		all = append(all, prefix)
+	}
+	return all, nil
 }
 
 // renumbered returns the GPUs that trees know by other numbers. Trees that are saved together work

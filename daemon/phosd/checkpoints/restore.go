@@ -155,7 +155,7 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	done, err := prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.place, Root: r.root, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
+		Notice: r.Notice, Place: r.place, Root: r.root, Network: r.Caller.Process, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
 		Found: func(tree ckpt.Restored) { r.trees.Found(tree, r.controls[len(r.controls)-1], r.renumbered) },
 	})
 	if done == nil {

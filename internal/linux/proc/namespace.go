@@ -2,6 +2,7 @@ package proc
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"strconv"
 
@@ -25,6 +26,31 @@ func OwnNamespace(kind string) (string, error) { return os.Readlink(thread + "/n
 
 // OpenNamespace opens the namespace of a process, to enter it.
 func OpenNamespace(pid int, kind string) (*os.File, error) { return os.Open(Path(pid, "ns/"+kind)) }
+
+// NetworkOwner returns the user that has made the user namespace to which the network namespace of
+// a process belongs.
+func NetworkOwner(pid int) (uid uint32, err error) {
+	network, err := OpenNamespace(pid, "net")
+	if err != nil {
+		return 0, err
+	}
+	defer network.Close()
+	users, err := unix.IoctlRetInt(int(network.Fd()), unix.NS_GET_USERNS)
+	if err != nil {
+		return 0, fmt.Errorf("owner of the network of pid %d: %w", pid, err)
+	}
+	defer unix.Close(users)
+	uid, err = unix.IoctlGetUint32(users, unix.NS_GET_OWNER_UID)
+	if err != nil {
+		return 0, fmt.Errorf("owner of the network of pid %d: %w", pid, err)
+	}
+	return uid, nil
+}
+
+// SetNetwork changes a setting of the network namespace of the calling thread: ipv4/ip_forward.
+func SetNetwork(name, value string) error {
+	return os.WriteFile("/proc/sys/net/"+name, []byte(value), 0)
+}
 
 // OpenOwnNamespace opens the namespace of the calling thread.
 func OpenOwnNamespace(kind string) (*os.File, error) { return os.Open(thread + "/ns/" + kind) }

@@ -10,8 +10,10 @@ import struct
 import sys
 import time
 
-RANK = int(os.environ["LOCAL_RANK"])
-ADDRESS = sys.argv[2] if len(sys.argv) > 2 else ("127.0.0.1", int(os.environ["MASTER_PORT"]))
+RANK = int(os.environ["RANK"])
+ALONE = os.environ["WORLD_SIZE"] == os.environ["LOCAL_WORLD_SIZE"]
+HOST = "127.0.0.1" if ALONE else os.environ["MASTER_ADDR"]
+ADDRESS = sys.argv[2] if len(sys.argv) > 2 else (HOST, int(os.environ["MASTER_PORT"]))
 NUMBER = struct.Struct("!q")
 
 

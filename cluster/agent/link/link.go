@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"context"
@@ -27,8 +27,6 @@ type Host interface {
 	ReportTo(report func(*api.Report)) (stop func())
 	// Follow makes orders true, and does not wait for that. An error ends the stream.
 	Follow(context.Context, api.AgentsClient, *api.Orders) error
-	// Decide passes on how the cut goes on of which a save is a part.
-	Decide(*api.CutVerdict)
 	// Renewed says until when what runs on the node may run, by the clock of boottime.
 	Renewed(ctx context.Context, deadline time.Duration)
 	// Answer answers a question of the leader in parts.
@@ -69,8 +67,8 @@ type Link struct {
 	conns map[string]*grpc.ClientConn
 }
 
-// NewLink returns a link that is not attached yet.
-func NewLink(contact Contact, host Host) *Link {
+// New returns a link that is not attached yet.
+func New(contact Contact, host Host) *Link {
 	return &Link{
 		contact: contact, host: host, controllers: &controllers{all: contact.Controllers}, conns: map[string]*grpc.ClientConn{},
 	}

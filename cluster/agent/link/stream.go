@@ -1,4 +1,4 @@
-package agent
+package link
 
 import (
 	"context"
@@ -116,8 +116,6 @@ func (s *stream) receive(ctx context.Context, message *api.ToAgent) error {
 		s.asked(ctx, m.Ask)
 	case *api.ToAgent_Controllers:
 		s.learn(m.Controllers.GetAddresses())
-	case *api.ToAgent_Verdict:
-		s.link.host.Decide(m.Verdict)
 	case *api.ToAgent_Trust:
 		s.trust(m.Trust.GetBundle())
 	}

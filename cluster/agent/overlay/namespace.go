@@ -1,0 +1,186 @@
+package overlay
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"runtime"
+	"syscall"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netns"
+	"golang.org/x/sys/unix"
+
+	"github.com/phos-gpu/phos/internal/linux/proc"
+)
+
+// Join makes the namespace of a replica, which belongs to a user. It has its address, and the link
+// to the network, which holds packets back until Connect. The caller starts processes in it, and
+// closes it: it lasts as long as one of these.
+func (n *Node) Join(of *Network, uid uint32) (*os.File, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if left, err := netlink.LinkByName(of.Link()); err == nil {
+		_ = netlink.LinkDel(left) // of an earlier attempt, which has ended
+	}
+	space, err := newNamespace(uid)
+	if err != nil {
+		return nil, fmt.Errorf("network namespace: %w", err)
+	}
+	if err := errors.Join(link(of, space), configure(of, space)); err != nil {
+		return nil, errors.Join(fmt.Errorf("network namespace: %w", err), space.Close())
+	}
+	return space, nil
+}
+
+// newNamespace makes a network namespace that belongs to a user namespace of a user. The user
+// namespace's owner is the effective user of the thread that makes it; nothing else sets it.
+func newNamespace(uid uint32) (*os.File, error) {
+	type result struct {
+		space *os.File
+		err   error
+	}
+	done := make(chan result)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine: nothing else runs as the user
+		space, err := becomeAndMake(uid)
+		done <- result{space, err}
+	}()
+	r := <-done
+	return r.space, r.err
+}
+
+// becomeAndMake makes the namespace. It leaves the calling thread with another effective user.
+func becomeAndMake(uid uint32) (*os.File, error) {
+	const keep = ^uintptr(0)
+	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(uid), keep); errno != 0 {
+		return nil, fmt.Errorf("become user %d: %w", uid, errno)
+	}
+	if err := raiseCapabilities(); err != nil {
+		return nil, err
+	}
+	// The process only has to be there until its namespace is opened.
+	holder := exec.Command("/bin/cat")
+	holder.Dir, holder.Env = "/", []string{}
+	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET}
+	in, err := holder.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := holder.Start(); err != nil {
+		return nil, errors.Join(err, in.Close())
+	}
+	space, err := proc.OpenNamespace(holder.Process.Pid, "net")
+	return space, errors.Join(err, in.Close(), holder.Wait())
+}
+
+// raiseCapabilities makes the permitted capabilities of the calling thread effective again. The
+// kernel has dropped them with root; hosts may allow user namespaces only with one of them.
+func raiseCapabilities() error {
+	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var data [2]unix.CapUserData
+	if err := unix.Capget(header, &data[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	for i := range data {
+		data[i].Effective = data[i].Permitted
+	}
+	if err := unix.Capset(header, &data[0]); err != nil {
+		return fmt.Errorf("capabilities: %w", err)
+	}
+	return nil
+}
+
+// device is the name of the link inside of a namespace.
+const device = "eth0"
+
+// link connects a namespace with the network. The node's end is down.
+func link(of *Network, space *os.File) error {
+	bridge, err := netlink.LinkByName(of.bridge())
+	if err != nil {
+		return err
+	}
+	tunnel, err := netlink.LinkByName(of.tunnel())
+	if err != nil {
+		return err
+	}
+	attributes := netlink.NewLinkAttrs()
+	attributes.Name, attributes.MTU, attributes.MasterIndex = of.Link(), tunnel.Attrs().MTU, bridge.Attrs().Index
+	pair := &netlink.Veth{
+		LinkAttrs: attributes, PeerName: device, PeerHardwareAddr: of.hardware(of.Own), PeerMTU: uint32(attributes.MTU),
+		PeerNamespace: netlink.NsFd(int(space.Fd())),
+	}
+	if err := netlink.LinkAdd(pair); err != nil {
+		return fmt.Errorf("link: %w", err)
+	}
+	return netlink.LinkSetLearning(pair, false)
+}
+
+// configure sets addresses, routes and settings inside of a namespace.
+func configure(of *Network, space *os.File) error {
+	inside, err := netlink.NewHandleAt(netns.NsHandle(space.Fd()), unix.NETLINK_ROUTE)
+	if err != nil {
+		return err
+	}
+	defer inside.Close()
+	own, err := inside.LinkByName(device)
+	if err != nil {
+		return err
+	}
+	loopback, err := inside.LinkByName("lo")
+	if err != nil {
+		return err
+	}
+	address := &netlink.Addr{IPNet: &net.IPNet{IP: of.Address(of.Own).AsSlice(), Mask: net.CIDRMask(of.Prefix.Bits(), 32)}}
+	if err := errors.Join(inside.LinkSetUp(loopback), inside.AddrAdd(own, address), inside.LinkSetUp(own)); err != nil {
+		return err
+	}
+	for host := gateway; host <= of.Hosts; host++ {
+		if host == of.Own {
+			continue
+		}
+		entry := &netlink.Neigh{
+			LinkIndex: own.Attrs().Index, State: netlink.NUD_PERMANENT,
+			IP: of.Address(host).AsSlice(), HardwareAddr: of.hardware(host),
+		}
+		if err := inside.NeighSet(entry); err != nil {
+			return fmt.Errorf("neighbor %s: %w", of.Address(host), err)
+		}
+	}
+	route := &netlink.Route{LinkIndex: own.Attrs().Index, Gw: of.Address(gateway).AsSlice()}
+	if err := inside.RouteAdd(route); err != nil {
+		return fmt.Errorf("route: %w", err)
+	}
+	return inNamespace(space, patience)
+}
+
+// patience lets connections wait for an end that is being moved, and go on at once when it is back.
+// Kernels that do not have a setting wait longer.
+func patience() error {
+	for name, value := range map[string]string{
+		"tcp_retries2":   "255",  // it gives up after hours
+		"tcp_rto_max_ms": "1000", // it tries at least once a second
+		"tcp_rto_min_us": "5000", // and much more often at first
+	} {
+		if err := proc.SetNetwork("ipv4/"+name, value); err != nil && !errors.Is(err, os.ErrNotExist) {
+			return err
+		}
+	}
+	return nil
+}
+
+// inNamespace calls a function on a thread in a namespace.
+func inNamespace(space *os.File, do func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread() // the thread ends with the goroutine
+		err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
+		if err == nil {
+			err = do()
+		}
+		done <- err
+	}()
+	return <-done
+}
