@@ -231,7 +231,7 @@ func (c *checkpoint) meet(ctx context.Context, now Arrival) error {
 	if c.order.Meet == nil {
 		return now.Busy
 	}
-	if now.At != PointReady { // others may have much more to copy
+	if now.At != PointReady && now.At != PointComplete { // others may have much more to copy or to write
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, c.order.Deadline)
 		defer cancel()
@@ -249,6 +249,9 @@ func (c *checkpoint) meet(ctx context.Context, now Arrival) error {
 func (c *checkpoint) then(at Point, do func(context.Context) error) func(context.Context) error {
 	return func(ctx context.Context) error {
 		err := do(ctx)
+		if c.order.Meet != nil && errors.Is(err, ErrProgramEnded) {
+			err = Busy(err) // one of its children: the next attempt does without
+		}
 		if err != nil && !errors.Is(err, ErrBusy) {
 			return err
 		}

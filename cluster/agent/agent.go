@@ -68,6 +68,7 @@ type Agent struct {
 	images   int              // the port where images are served; 0: none are
 	deadline time.Duration    // what supervisors of new attempts start with
 	gpus     []*api.GPU       // as phosd has said last
+	together bool             // whether that phosd saves parts of cuts
 	renewed  time.Time        // when the lease was renewed last
 	leader   api.AgentsClient // nil: none leads the node
 }

@@ -41,16 +41,17 @@ func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
 		i.PhosdError = err.Error()
 		a.mu.Lock()
 		defer a.mu.Unlock()
-		i.Gpus = a.gpus
+		i.Gpus, i.SavesTogether = a.gpus, a.together
 		return i
 	}
 	i.PhosdVersion = status.GetDaemon().GetVersion()
-	i.SavesTogether = i.GetPhosdVersion() == api.Version
 	i.ChoosesGpus = i.GetPhosdVersion() == api.Version // an older one would not listen
 	i.Gpus = gpusOf(status, a.runs)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.gpus, i.ImagesPort = i.Gpus, uint32(a.images)
+	a.together = i.GetPhosdVersion() == api.Version
+	i.SavesTogether = a.together
 	return i
 }
 

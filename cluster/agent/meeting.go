@@ -35,6 +35,7 @@ func (s *saves) meet(order *api.Order, stop bool, dir string) saver.Meet {
 		if now.Saved != nil {
 			image := s.imageOf(ctx, dir, now.Saved)
 			m.arrival.Image, m.arrival.ImageKey = image.Image, image.key
+			s.setComplete(image)
 		}
 		return s.await(ctx, m)
 	}
@@ -47,7 +48,10 @@ func (s *saves) await(ctx context.Context, m *meeting) (again bool, err error) {
 	if m.arrival.GetPoint() == string(ckpt.PointComplete) && s.isOver() { // the order was faster
 		return false, nil
 	}
-	s.attempt.say(func(r *api.Report) { r.Arrival = m.arrival })
+	s.attempt.say(func(r *api.Report) {
+		// What was said of earlier saves is not about this one.
+		r.Arrival, r.SaveError, r.Undone, r.Image, r.ImageKey = m.arrival, "", false, nil, nil
+	})
 	select {
 	case verdict := <-m.verdict:
 		if text := verdict.GetFailed(); text != "" {
@@ -77,6 +81,28 @@ func (s *saves) setWaits(m *meeting) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.waits = m
+}
+
+// setComplete notes the complete image of a save that is to end the attempt.
+func (s *saves) setComplete(image *savedImage) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.complete = image
+}
+
+// otherOrder ends the wait of a save that an order wants no more. The caller holds the lock.
+func (s *saves) otherOrder(order *api.Order) {
+	if s.waits == nil {
+		return
+	}
+	a := s.waits.arrival
+	wanted := order.GetDo() == string(launch.Run) && order.GetAsked() == a.GetNumber()
+	if a.GetStop() {
+		wanted = order.GetDo() == string(launch.End) || order.GetDo() == string(launch.Save) && order.GetSave() == a.GetNumber()
+	}
+	if !wanted {
+		s.answer(&api.CutVerdict{Failed: "the leader wants something else by now"})
+	}
 }
 
 // decide passes a verdict on to the save that waits for it.

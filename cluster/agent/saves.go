@@ -36,6 +36,8 @@ type saves struct {
 	next  time.Time // when the next save by the policy is due
 	// image is what has ended the attempt.
 	image *savedImage
+	// complete is the image of a save that waits for the order to end, or has waited.
+	complete *savedImage
 	// waits is where a save waits for the others of its cut; nil: nowhere.
 	waits *meeting
 }
@@ -49,6 +51,9 @@ type savedImage struct {
 // into puts an image into a report.
 func (i *savedImage) into(r *api.Report) { r.Image, r.ImageKey = i.Image, i.key }
 
+// errAgentEnded is why a save that an earlier agent has begun is undone.
+var errAgentEnded = errors.New("its agent has ended during the save")
+
 func newSaves(t *attempt) *saves {
 	return &saves{attempt: t, ordered: make(chan struct{}), changed: make(chan struct{}, 1)}
 }
@@ -57,10 +62,17 @@ func newSaves(t *attempt) *saves {
 func (s *saves) follow(order *api.Order) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.order == nil && !s.attempt.adopted {
+	first := s.order == nil
+	if first && (!s.attempt.adopted || order.GetTogether()) {
 		s.asked = order.GetAsked() // what was asked before it began is made
 	}
 	s.order = order
+	s.otherOrder(order)
+	if first && s.attempt.adopted && order.GetTogether() && (order.GetAsked() > 0 || order.GetDo() == string(launch.Save)) {
+		go s.attempt.say(func(r *api.Report) { // a cut with this attempt may wait for it
+			r.Asked, r.Save, r.SaveError, r.Undone = order.GetAsked(), order.GetSave(), errAgentEnded.Error(), true
+		})
+	}
 	if order.GetDo() == string(launch.Save) && !order.GetTogether() && !isClosed(s.ordered) {
 		close(s.ordered)
 	}
@@ -143,11 +155,14 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 	defer cancel()
 	go func() {
 		ended := done
-		if stop {
+		if stop && !order.GetTogether() {
 			ended = nil
 		}
 		select {
 		case <-ended:
+			if s.isOver() { // by this save
+				<-ctx.Done()
+			}
 		case <-s.attempt.stopping:
 		case <-ctx.Done():
 		}
@@ -163,7 +178,7 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 		if stop {
 			r.Save = order.GetSave()
 		}
-		r.Asked, r.Arrival, r.Undone = order.GetAsked(), nil, errors.Is(err, errNoCut)
+		r.Asked, r.Arrival, r.Undone = order.GetAsked(), nil, errors.Is(err, errNoCut) || order.GetTogether() && isClosed(done)
 		if r.SaveError = ""; err != nil {
 			r.SaveError = err.Error()
 		} else if !stop {
@@ -319,6 +334,9 @@ func openImage(dir string) (*store.Dir, error) {
 func (s *saves) endedBy(status *supervisor.Status) *savedImage {
 	s.mu.Lock()
 	image := s.image
+	if image == nil && s.order.GetDo() == string(launch.End) {
+		image = s.complete
+	}
 	s.mu.Unlock()
 	runs := s.attempt.started()
 	if image != nil || runs == nil || status.Reason != supervisor.Failed {

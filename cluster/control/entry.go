@@ -73,12 +73,13 @@ func (l *Leader) noteReplicas(e *entry, before launch.State) {
 			if before.Ending || before.Cutting && e.State.Cut[i] != "" && e.State.Cut[i] != before.Cut[i] {
 				text = "saved"
 			}
-			cutter{l}.lost(e, i)
+			cutter{l}.partChanged(e, i, "has ended")
 			l.event(e, "ended", e.replicaOn(i, was.Node)+": "+text)
 		}
 		if is.Live && is.Attempt != was.Attempt {
 			l.occupy(e, i)
 			e.OpenSpan(record.Span{Replica: i, Attempt: is.Attempt, Node: is.Node, From: now})
+			cutter{l}.partChanged(e, i, "joins")
 			l.event(e, "placed", e.replicaOn(i, is.Node)+gpusText(is.GPUs)+e.originText(is))
 		}
 		if is.Live && is.Started && !was.Started {

@@ -148,12 +148,12 @@ func (e *entry) connected(nodes map[string]*node) (found []*node) {
 // tellCut tells nodes which images of a launch the store has, so that they remove those of earlier
 // attempts. A node that does not hear of one image hears of the next.
 func (l *Leader) tellCut(e *entry) {
+	if !(library{l}).allKept(e) {
+		return
+	}
 	for i := range e.State.Replicas {
 		image := e.boundTo(i)
 		if image == nil || image.Attempt <= max(1, e.cutOf[i]) {
-			continue
-		}
-		if n := l.nodes[image.Node]; n == nil || n.session == nil || !(library{l}).hasCopies(e, image) {
 			continue
 		}
 		if e.cutOf == nil {
@@ -271,6 +271,22 @@ func (l library) hasCopies(e *entry, image *record.Image) bool {
 	}
 	where := e.copiesOf(image)
 	return l.copies.Enough(&where, l.holders())
+}
+
+// allKept reports whether all images of a launch's cut have the copies that they can have, and the
+// nodes that have taken them are connected. Older ones go only then, because images of different
+// cuts do not agree with each other.
+func (l library) allKept(e *entry) bool {
+	for i := range e.State.Replicas {
+		image := e.boundTo(i)
+		if image == nil {
+			continue
+		}
+		if n := l.nodes[image.Node]; n == nil || n.session == nil || !l.hasCopies(e, image) {
+			return false
+		}
+	}
+	return true
 }
 
 // copied notes what has become of a copy.

@@ -40,8 +40,11 @@ func (l *Leader) giveWay(e *entry, on launch.Occasion, event launch.Event) error
 		return nil
 	}
 	e.Saves++
-	e.cut.tries = 0
 	l.event(e, "save ordered", e.State.Reason)
+	if e.State.Spec.SavedTogether() > 0 {
+		e.cut.tries, e.cut.wanted = 0, false
+		cutter{l}.begin(e)
+	}
 	return nil
 }
 
@@ -153,7 +156,7 @@ func (l *Leader) endedBySave(e *entry, r *api.Report, image *record.Image) {
 func (l *Leader) notSaved(e *entry, r *api.Report) {
 	problem, asked := r.GetSaveError(), int(r.GetAsked()) > e.answered
 	e.answered = max(e.answered, int(r.GetAsked()))
-	if problem == "" || r.GetUndone() {
+	if problem == "" {
 		return
 	}
 	ordered := e.State.Cutting && int(r.GetSave()) == e.Saves
@@ -207,15 +210,16 @@ type cutter struct{ *Leader }
 
 // cut is what this leader knows of the cuts of a launch.
 type cut struct {
-	// meeting is the one that is being taken; nil: none is.
+	// meeting is the one that is being taken, or was taken last; nil: this leader knows of none.
 	meeting *meeting.Meeting
-	// images are the parts of the one that is being taken, or was taken last, by replica.
+	// images are its parts, by replica.
 	images map[int]*record.Image
-	number int // what they have as Image.Cut
+	// asked is when a cut was last asked for after which the launch runs on.
+	asked time.Time
 	// tries counts cuts that have failed because replicas were apart.
 	tries int
-	// asked is when a cut after which the launch runs on was last asked for.
-	asked time.Time
+	// wanted means that one is to be asked for, once all replicas run.
+	wanted bool
 }
 
 // maxCutTries is how often a cut is tried again by itself.
@@ -234,61 +238,73 @@ func (c cutter) cannotCut(e *entry) error {
 	return nil
 }
 
-// cutParts returns the replicas that are saved in a cut.
-func (e *entry) cutParts() (parts []int) {
+// cutParts returns the replicas that are saved in a cut. All means that each of them runs.
+func (e *entry) cutParts() (parts []int, all bool) {
+	all = true
 	for i := range e.State.Replicas {
 		if r := &e.State.Replicas[i]; r.Live && !r.Leaving {
 			parts = append(parts, i)
+			all = all && r.Started
 		}
 	}
-	return parts
+	return parts, all
 }
 
-// wantsCut reports whether a cut is the one that is wanted now.
-func (e *entry) wantsCut(number meeting.Number) bool {
-	if number.Stops {
-		return e.State.Cutting && number.Number == e.Saves
+// cutNumber names the cut that is wanted now, or was wanted last.
+func (e *entry) cutNumber() meeting.Number {
+	if e.State.Cutting {
+		return meeting.Number{Number: e.Saves, Stops: true}
 	}
-	return number.Number == e.Asked && number.Number > 0 && !e.State.Cutting
+	return meeting.Number{Number: e.Asked}
 }
 
-// begin notes that the parts of a cut come in, unless it is known.
-func (c cutter) begin(e *entry, number meeting.Number) *meeting.Meeting {
-	if e.cut.meeting == nil || e.cut.meeting.Number != number {
-		e.cut.meeting = meeting.New(number, e.cutParts())
-		e.cut.images, e.cut.number = map[int]*record.Image{}, e.Saves+e.Asked
-	}
-	return e.cut.meeting
+// cutting reports whether a cut is being taken, as far as this leader knows.
+func (e *entry) cutting() bool {
+	return e.cut.meeting != nil && e.cut.meeting.Number == e.cutNumber() && e.cut.meeting.Open()
 }
 
 // errOtherCut is what a save is told that is no longer wanted.
 var errOtherCut = errors.New("another save has taken its place")
 
+// begin begins the cut that is wanted now, unless it is known. One before it is given up.
+func (c cutter) begin(e *entry) *meeting.Meeting {
+	number := e.cutNumber()
+	if m := e.cut.meeting; m == nil || m.Number != number {
+		c.giveUp(e, errOtherCut)
+		parts, _ := e.cutParts()
+		e.Cuts++
+		c.changed(e)
+		e.cut.meeting, e.cut.images = meeting.New(number, parts), map[int]*record.Image{}
+	}
+	return e.cut.meeting
+}
+
+// giveUp ends the cut that is being taken, if one is.
+func (c cutter) giveUp(e *entry, why error) {
+	if m := e.cut.meeting; m != nil && m.Open() {
+		v, tell := m.Fail(why)
+		c.tell(e, v, tell)
+	}
+}
+
 // saved notes what an agent says of a part of a cut.
 func (c cutter) saved(e *entry, r *api.Report) {
-	replica, stops := int(r.GetReplica()), e.State.Cutting
-	number := meeting.Number{Number: e.Asked}
-	if stops {
-		number = meeting.Number{Number: e.Saves, Stops: true}
-	}
-	fixed := e.fixed()
+	replica, fixed := int(r.GetReplica()), e.fixed()
 	switch said := r.GetArrival(); {
 	case said != nil:
 		c.arrived(e, replica, said)
-	case r.GetSaveError() != "" && !r.GetUndone() && c.answers(e, r):
-		v, tell := c.begin(e, number).Fail(fmt.Errorf("%s: %s", e.replicaOn(replica, e.State.Replicas[replica].Node), r.GetSaveError()))
-		c.tell(e, v, tell)
-	case r.GetSaveError() == "" && !stops && r.GetImage() != nil && int(r.GetAsked()) == e.Asked && e.Asked > 0:
-		c.begin(e, number)
+	case r.GetSaveError() != "" && c.answers(e, r):
+		c.notCut(e, r)
+	case r.GetSaveError() == "" && e.State.Phase == launch.Running && r.GetImage() != nil &&
+		int(r.GetAsked()) == e.Asked && e.Asked > 0:
 		c.keep(e, replica, order.ImageOf(r, e.State.Replicas[replica].GPUs))
 	}
-	c.notSaved(e, r)
 	if fixed != e.fixed() {
 		c.keepPlaces(e)
 	}
 }
 
-// answers reports whether a report is about the save that is wanted now.
+// answers reports whether a report is about the cut that is wanted now.
 func (c cutter) answers(e *entry, r *api.Report) bool {
 	if e.State.Cutting {
 		return int(r.GetSave()) == e.Saves
@@ -296,40 +312,70 @@ func (c cutter) answers(e *entry, r *api.Report) bool {
 	return int(r.GetAsked()) == e.Asked && e.Asked > e.answered
 }
 
+// notCut notes that a part could not be saved: there is no cut. The leader itself may have said so
+// before, or the agent that has begun the save has ended: then a new cut may succeed.
+func (c cutter) notCut(e *entry, r *api.Report) {
+	replica := int(r.GetReplica())
+	m := c.begin(e)
+	switch open := m.Open(); {
+	case !r.GetUndone() && open:
+		c.giveUp(e, fmt.Errorf("%s: %s", e.replicaOn(replica, e.State.Replicas[replica].Node), r.GetSaveError()))
+		c.notSaved(e, r)
+	case !r.GetUndone():
+		e.answered = max(e.answered, int(r.GetAsked()))
+	case open:
+		why := fmt.Errorf("%w: %s: %s", meeting.ErrApart, e.replicaOn(replica, e.State.Replicas[replica].Node), r.GetSaveError())
+		c.giveUp(e, why)
+		c.again(e, why)
+	}
+}
+
 // arrived notes that the save of a replica waits for the others.
 func (c cutter) arrived(e *entry, replica int, said *api.CutArrival) {
 	number := meeting.Number{Number: int(said.GetNumber()), Stops: said.GetStop()}
-	switch {
+	switch known := e.cut.meeting; {
 	case number.Stops && e.State.Ending:
 		return // the order to end is on its way
-	case !e.wantsCut(number):
+	case number != e.cutNumber() || number.Number == 0 || e.State.Phase != launch.Running && !e.State.Cutting,
+		known != nil && known.Number == number && !known.Open() && known.Failed() == nil: // it is complete
 		c.verdict(e, replica, number, meeting.Verdict{Step: int(said.GetStep()), Failed: errOtherCut})
 		return
 	}
-	m := c.begin(e, number)
+	m := c.begin(e)
 	if said.GetImage() != nil {
 		e.cut.images[replica] = order.ImageOf(&api.Report{Image: said.GetImage(), ImageKey: said.GetImageKey()},
 			e.State.Replicas[replica].GPUs)
 	}
+	open := m.Open()
 	v, tell := m.Arrive(replica, meeting.Arrival{Step: int(said.GetStep()), Point: said.GetPoint(), Busy: said.GetBusy()})
-	switch {
-	case v.Failed == nil && len(tell) > 0 && said.GetImage() != nil:
+	if v.Failed == nil && len(tell) > 0 && said.GetImage() != nil {
 		c.complete(e, func(images map[int]string) launch.Event { return launch.CutTaken{Images: images} })
-	default:
-		c.tell(e, v, tell)
-		if errors.Is(v.Failed, meeting.ErrApart) {
-			c.again(e, v.Failed)
-		}
+		return
+	}
+	c.tell(e, v, tell)
+	if open && errors.Is(m.Failed(), meeting.ErrApart) {
+		c.again(e, m.Failed())
 	}
 }
 
-// keep notes the image of a replica that runs on. With the last one the cut is complete.
+// keep notes the image of a replica that runs on: all have been at the point cut, also if an
+// earlier leader has told this part alone. With the last image the cut is complete.
 func (c cutter) keep(e *entry, replica int, image *record.Image) {
 	if e.Image(image.Name()) != nil {
 		return // it is said again
 	}
+	m := c.begin(e)
+	if !m.Open() || !slices.Contains(m.Parts, replica) {
+		return
+	}
+	v, tell := m.Passed(meeting.PointCut)
+	c.tell(e, v, tell)
+	if !m.Open() {
+		c.again(e, m.Failed())
+		return
+	}
 	e.cut.images[replica] = image
-	if len(e.cut.images) == len(e.cut.meeting.Parts) {
+	if len(e.cut.images) == len(m.Parts) {
 		c.complete(e, func(images map[int]string) launch.Event { return launch.Checkpointed{Images: images} })
 	}
 }
@@ -337,20 +383,27 @@ func (c cutter) keep(e *entry, replica int, image *record.Image) {
 // complete makes the images of all replicas the launch's cut.
 func (c cutter) complete(e *entry, event func(map[int]string) launch.Event) {
 	names := map[int]string{}
+	for replica, image := range e.cut.images {
+		names[replica] = image.Name()
+	}
+	if _, err := e.State.Apply(event(names)); err != nil { // replicas have come or gone
+		c.giveUp(e, err)
+		c.again(e, err)
+		return
+	}
+	e.cut.meeting.Complete()
 	var longest time.Duration
 	var bytes, written uint64
 	for _, replica := range e.cut.meeting.Parts {
 		image := e.cut.images[replica]
-		if image == nil {
-			return // never: each part has said which one it has
-		}
-		image.Cut = e.cut.number
+		image.Cut = e.Cuts
 		e.AddImage(*image)
-		names[replica], e.Saved = image.Name(), image.At
+		e.Saved = image.At
 		longest, bytes, written = max(longest, image.Pause), bytes+image.Bytes, written+image.WrittenBytes
 	}
 	c.imaged[e] = struct{}{}
-	e.SaveProblem = ""
+	e.SaveProblem, e.cut.tries = "", 0
+	e.answered = max(e.answered, e.Asked)
 	c.event(e, "saved", fmt.Sprintf("%d replicas in one cut: paused %v, %d MiB, wrote %d MiB",
 		len(names), longest.Round(time.Millisecond/10), bytes>>20, written>>20))
 	c.mustApply(e, event(names))
@@ -384,62 +437,69 @@ func (c cutter) verdict(e *entry, replica int, number meeting.Number, v meeting.
 	})
 }
 
-// again orders a cut once more whose parts were apart, through no fault of any.
+// again orders a cut once more that has failed through no fault of any part.
 func (c cutter) again(e *entry, why error) {
-	if !e.State.Cutting {
+	e.cut.tries++
+	more := e.cut.tries <= maxCutTries
+	switch {
+	case e.State.Cutting && more:
+		e.Saves++
+		c.event(e, "save ordered", "again: "+why.Error())
+	case e.State.Cutting:
+		// A replica may be about to be noted as lost: not in the middle of that.
+		c.turns.Add(func() {
+			c.mustApply(e, launch.SaveFailed{Problem: why.Error()})
+			c.keepPlaces(e)
+		})
+	case e.State.Phase == launch.Running && more:
+		e.cut.wanted = true
+	case e.State.Phase == launch.Running:
+		e.cut.tries = 0
 		c.event(e, "not saved", why.Error())
-		return
-	}
-	if e.cut.tries++; e.cut.tries > maxCutTries {
-		c.mustApply(e, launch.SaveFailed{Problem: why.Error()})
-		c.keepPlaces(e)
-		return
-	}
-	e.Saves++
-	c.event(e, "save ordered", "again: "+why.Error())
-}
-
-// lost notes that a replica has no processes any longer. A cut that waits for it is given up.
-func (c cutter) lost(e *entry, replica int) {
-	m := e.cut.meeting
-	if m == nil || m.Failed() != nil || !e.wantsCut(m.Number) || !slices.Contains(m.Parts, replica) {
-		return
-	}
-	why := fmt.Errorf("%w: %s has ended", meeting.ErrApart, e.replicaOn(replica, e.State.Replicas[replica].Node))
-	v, tell := m.Fail(why)
-	c.tell(e, v, tell)
-	if e.State.Cutting {
-		c.then(func() { c.turns.Add(func() { c.again(e, why) }) }) // the launch may have ended, too
 	}
 }
 
-// look has a launch saved when its next cut is due.
+// partChanged notes that a replica has got processes, or has none any longer. A cut without it, or
+// that waits for it, is given up.
+func (c cutter) partChanged(e *entry, replica int, what string) {
+	if !e.cutting() {
+		return
+	}
+	why := fmt.Errorf("%w: %s %s", meeting.ErrApart, e.replicaOn(replica, e.State.Replicas[replica].Node), what)
+	c.giveUp(e, why)
+	c.again(e, why)
+}
+
+// look has a launch saved when its next cut is due, or was wanted when not all replicas ran.
 func (c cutter) look(e *entry, now time.Time) {
-	every := time.Duration(e.State.Spec.Checkpoint.Every)
-	if every == 0 || e.State.Spec.SavedTogether() == 0 || e.State.Phase != launch.Running {
+	if e.State.Spec.SavedTogether() == 0 || e.State.Phase != launch.Running || e.cutting() || c.cannotCut(e) != nil {
 		return
 	}
-	for _, i := range e.cutParts() {
-		if !e.State.Replicas[i].Started {
-			return
+	parts, all := e.cutParts()
+	if !all || len(parts) == 0 {
+		return
+	}
+	every := time.Duration(e.State.Spec.Checkpoint.Every)
+	last := e.Saved
+	for _, at := range []time.Time{e.Placed, e.cut.asked} {
+		if last.Before(at) {
+			last = at
 		}
 	}
-	last := e.cut.asked
-	if last.Before(e.Saved) {
-		last = e.Saved
+	if e.cut.wanted || every > 0 && now.Sub(last) >= every {
+		c.ask(e)
 	}
-	if last.Before(e.Placed) {
-		last = e.Placed
-	}
-	if now.Sub(last) < every || e.answered < e.Asked && now.Sub(e.cut.asked) < askAgain {
-		return
-	}
-	c.ask(e)
 }
 
-// ask has a launch saved that runs on.
+// ask has a launch saved that runs on, once all its replicas run.
 func (c cutter) ask(e *entry) {
+	if _, all := e.cutParts(); !all || e.cutting() {
+		e.cut.wanted = true
+		return
+	}
+	e.cut.wanted = false
 	e.Asked++
 	e.cut.asked = c.clock.Wall()
 	c.changed(e)
+	c.begin(e)
 }

@@ -193,6 +193,9 @@ type fakeAgent struct {
 	asked   map[string]uint32 // how many saves that were asked for an attempt has made
 	old     bool              // it gives what it restores the GPUs that it had
 	shares  bool              // it sends and fetches images
+	cuts    fakeSaves         // how it takes part in cuts
+	leader  *Leader           // that it is attached to, by session
+	session *session.Session
 	stop    context.CancelFunc
 	alive   sync.WaitGroup
 }
@@ -208,7 +211,7 @@ func (w *world) join(name string, gpus int) *fakeAgent {
 	a := &fakeAgent{
 		w: w, name: name, boot: "boot 1", gpus: gpus, runs: map[string]*api.Report{}, ever: map[string]int{},
 		from: map[string]*api.Image{}, fetched: map[string]*api.ImageSource{},
-		asked: map[string]uint32{},
+		asked: map[string]uint32{}, cuts: newFakeSaves(),
 	}
 	a.attach()
 	w.Cleanup(a.detach)
@@ -253,9 +256,16 @@ func (a *fakeAgent) detach() {
 	a.alive.Wait()
 }
 
-// serve follows orders and renews the lease, until the connection is cut.
+// serve follows orders and renews the lease, until the connection is cut. It begins with all
+// reports, as agents do.
 func (a *fakeAgent) serve(ctx context.Context, leader *Leader, s *session.Session) {
 	defer leader.Detach(a.name, s)
+	a.mu.Lock()
+	a.leader, a.session = leader, s
+	for _, report := range a.runs {
+		a.say(report)
+	}
+	a.mu.Unlock()
 	a.alive.Go(func() { a.renew(ctx, leader, s) })
 	_ = s.Serve(ctx, func(message *api.ToAgent) error { // it ends with the context or the leader
 		for _, report := range a.follow(message) {
@@ -300,6 +310,9 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 	if orders == nil {
 		return nil
 	}
+	for _, verdict := range orders.GetVerdicts() {
+		a.decide(verdict)
+	}
 	if orders.GetEpoch() < a.epoch {
 		a.w.Errorf("%s: an order of epoch %d after %d", a.name, orders.GetEpoch(), a.epoch)
 	}
@@ -319,6 +332,9 @@ func (a *fakeAgent) follow(message *api.ToAgent) (reports []*api.Report) {
 				has.State, has.Exits = "ended", []*api.Exit{{Error: a.refuses}}
 			}
 			a.runs[k], a.asked[k] = has, o.GetAsked()
+		case o.GetTogether() && has.GetState() == "running" && o.GetDo() != "stop":
+			a.takePart(k, o)
+			continue
 		case o.GetDo() == "run" && has.GetState() == "running" && o.GetAsked() > a.asked[k]:
 			a.asked[k] = o.GetAsked()
 			has = proto.CloneOf(has)

@@ -72,10 +72,7 @@ func (c *checker) checkLaunch(s *Spec) {
 	if s.Queue != Wait && s.Queue != Refuse {
 		c.wrong("queue", string(s.Queue), `want "wait" or "refuse"`)
 	}
-	if s.Network == "" {
-		s.Network = HostNetwork
-	}
-	if s.Network != HostNetwork && s.Network != OwnNetwork {
+	if s.Network != "" && s.Network != HostNetwork && s.Network != OwnNetwork {
 		c.wrong("network", string(s.Network), `want "host" or "own"`)
 	}
 	if s.Network == OwnNetwork && len(New(*s).Replicas) > MaxAddresses {

@@ -19,6 +19,7 @@ time_limit = "12h"
 queue = "refuse"
 after = ["l-1", "l-2"]
 restartable = true
+network = "own"
 [place]
 cluster = "main"
 shard = "a"
@@ -56,7 +57,7 @@ resources = { cpus = 1.5, memory = "8GiB", gpus = 2, gpu_models = ["h100", "a100
 func TestComplete(t *testing.T) {
 	want := Spec{
 		Name: "digits", Description: "a classifier", Priority: 5, TimeLimit: Duration(12 * time.Hour), Queue: Refuse,
-		After: []string{"l-1", "l-2"}, Restartable: true,
+		After: []string{"l-1", "l-2"}, Restartable: true, Network: OwnNetwork,
 		Place: Place{
 			Cluster: "main", Shard: "a", Hostnames: []string{"node-1", "Node-2.example.com"}, WholeNodes: true,
 		},

@@ -28,7 +28,7 @@ type Spec struct {
 	Variables map[string]string `json:"env,omitempty"`
 	// Checkpoint says when its processes are saved.
 	Checkpoint Checkpoint `json:"checkpoint,omitzero"`
-	// Network says which network its replicas have.
+	// Network says which network its replicas have; empty: that of their nodes.
 	Network Network `json:"network,omitempty"`
 	// Array starts one launch for each combination of the values of its parameters. A parameter is
 	// an environment variable, and replaces {NAME} in commands.

@@ -46,6 +46,8 @@ type Launch struct {
 	SaveProblem string  `json:"save_problem,omitempty"`
 	// Asked counts the saves after which it runs on that were asked for.
 	Asked int `json:"asked,omitempty"`
+	// Cuts counts the cuts of several replicas that were begun.
+	Cuts int `json:"cuts,omitempty"`
 	// Network is the number of its own network; 0: it has none.
 	Network int `json:"network,omitempty"`
 	// MoveTo is the node to which it is being moved; empty: none.

@@ -48,7 +48,7 @@ func (s *service) Checkpoint(stream grpc.BidiStreamingServer[api.CheckpointComma
 	defer func() { err = errors.Join(err, out.Flush()) }()
 	ctx, cancel := context.WithCancelCause(stream.Context())
 	defer cancel(nil)
-	commits, verdicts := make(chan struct{}, 1), make(chan *api.CheckpointVerdict)
+	commits, verdicts := make(chan struct{}, 1), make(chan *api.CheckpointVerdict, 1)
 	go receiveCheckpointCommands(stream, commits, verdicts, cancel)
 	request := checkpoints.Request{
 		Caller: caller, Begin: begin, Roots: roots, Files: files,
@@ -103,11 +103,7 @@ func receiveCheckpointCommands(
 		case command.GetCommit() != nil:
 			trySend(commits, struct{}{})
 		case command.GetVerdict() != nil:
-			select {
-			case verdicts <- command.GetVerdict():
-			case <-stream.Context().Done():
-				return
-			}
+			trySend(verdicts, command.GetVerdict())
 		}
 	}
 }

@@ -54,12 +54,16 @@ func Save(ctx context.Context, as Owner, order SaveOrder, meet Meet) (Saved, err
 	if err := command.Start(); err != nil {
 		return Saved{}, fmt.Errorf("%w: %w", ErrNotSaved, err)
 	}
-	saved, err := talk(ctx, order, json.NewEncoder(in), json.NewDecoder(out), meet)
-	if err != nil {
-		cancel(err)
+	d := dialog{in: json.NewEncoder(in), lines: make(chan told)}
+	go d.read(json.NewDecoder(out))
+	saved, refused := d.talk(ctx, order, meet)
+	if saved == nil {
+		cancel(refused)
 	}
 	ended := command.Wait()
 	switch {
+	case refused != nil:
+		err = refused
 	case saved != nil && saved.Error != "":
 		return Saved{}, fmt.Errorf("%w: %s", ErrNotSaved, saved.Error)
 	case saved != nil:
@@ -72,25 +76,60 @@ func Save(ctx context.Context, as Owner, order SaveOrder, meet Meet) (Saved, err
 	return Saved{}, fmt.Errorf("%w: %w: %.500s", ErrNotSaved, err, problems.String())
 }
 
-// talk gives a save its order, and answers it until it has ended.
-func talk(ctx context.Context, order SaveOrder, in *json.Encoder, out *json.Decoder, meet Meet) (*Saved, error) {
-	if err := in.Encode(order); err != nil {
-		return nil, err
-	}
+// dialog is what an agent and a save say to each other.
+type dialog struct {
+	in *json.Encoder
+	// lines are those of the save. It is closed at their end.
+	lines chan told
+}
+
+// read reads what the save says, until its end.
+func (d dialog) read(out *json.Decoder) {
+	defer close(d.lines)
 	for {
 		var said told
-		if err := out.Decode(&said); err != nil {
-			return nil, err
+		if out.Decode(&said) != nil {
+			return
 		}
-		if said.Arrival == nil {
-			return said.Saved, nil
-		}
-		again, err := meet(ctx, *said.Arrival)
-		if err != nil {
-			return nil, err
-		}
-		if err := in.Encode(verdict{again}); err != nil {
-			return nil, err
+		d.lines <- said
+	}
+}
+
+// undoTime is how long a save may take to be undone by phosd before it is killed.
+const undoTime = 20 * time.Second
+
+// talk gives a save its order, and answers it until it has ended. It returns what the save has said
+// in the end; nil: nothing. The error is that of meet.
+func (d dialog) talk(ctx context.Context, order SaveOrder, meet Meet) (saved *Saved, refused error) {
+	_ = d.in.Encode(order) // a save that has ended says nothing
+	var verdicts chan verdict
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel() // a meet that waits
+	var late <-chan time.Time
+	for {
+		select {
+		case said, open := <-d.lines:
+			switch {
+			case !open:
+				return saved, refused
+			case said.Arrival == nil:
+				saved = said.Saved
+				cancel()
+			default:
+				verdicts = make(chan verdict, 1)
+				go func(to chan<- verdict) {
+					again, err := meet(ctx, *said.Arrival)
+					to <- verdict{again, err != nil, err}
+				}(verdicts)
+			}
+		case answer := <-verdicts:
+			verdicts = nil
+			if answer.Cancel && saved == nil {
+				refused, late = answer.err, time.After(undoTime)
+			}
+			_ = d.in.Encode(answer)
+		case <-late:
+			return nil, refused // the caller kills it
 		}
 	}
 }

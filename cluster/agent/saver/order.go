@@ -43,7 +43,8 @@ type Arrival struct {
 }
 
 // Meet is called when a save waits for the others of its cut. It returns when all are there: again
-// says that all try again. With an error, there is no cut, and the save is undone.
+// says that all try again. With an error, there is no cut, and the save is undone. Its context ends
+// when the save does.
 type Meet func(context.Context, Arrival) (again bool, err error)
 
 // told is a line of a save.
@@ -55,6 +56,9 @@ type told struct {
 // verdict is the answer to an arrival.
 type verdict struct {
 	Again bool `json:"again"`
+	// Cancel means that there is no cut. The save ends when it is undone.
+	Cancel bool `json:"cancel,omitempty"`
+	err    error
 }
 
 // Saved is the result of a save.

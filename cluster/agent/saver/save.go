@@ -41,21 +41,31 @@ type conversation struct {
 	out *json.Encoder
 }
 
-// meet waits for the others of the cut.
-func (c conversation) meet(arrival *api.CheckpointArrival) (*api.CheckpointVerdict, error) {
+// arrive says that the save waits for the others of the cut.
+func (c conversation) arrive(arrival *api.CheckpointArrival) error {
 	now := Arrival{Point: arrival.GetPoint(), Busy: arrival.GetBusy()}
 	if done := arrival.GetSaved(); done != nil {
 		saved := savedOf(done)
 		now.Saved = &saved
 	}
 	if err := c.out.Encode(told{Arrival: &now}); err != nil {
-		return nil, err
+		return err
 	}
+	return nil
+}
+
+// answer reads how the cut goes on.
+func (c conversation) answer() (*api.CheckpointCommand, error) {
 	var answer verdict
 	if err := c.in.Decode(&answer); err != nil {
 		return nil, fmt.Errorf("the agent has not said how the cut goes on: %w", err)
 	}
-	return &api.CheckpointVerdict{Again: answer.Again}, nil
+	if answer.Cancel {
+		return &api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}}, nil
+	}
+	return &api.CheckpointCommand{Command: &api.CheckpointCommand_Verdict{
+		Verdict: &api.CheckpointVerdict{Again: answer.Again},
+	}}, nil
 }
 
 // save takes a checkpoint, and then removes old generations.
@@ -129,11 +139,16 @@ func checkpoint(ctx context.Context, order SaveOrder, dir *os.File, agent conver
 			return done, nil
 		}
 		if arrival := event.GetArrival(); arrival != nil {
-			answer, err := agent.meet(arrival)
-			if err != nil {
+			if err := agent.arrive(arrival); err != nil {
 				return nil, err // phosd undoes the checkpoint
 			}
-			_ = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Verdict{Verdict: answer}})
+			go func() { // phosd may give up before
+				if answer, err := agent.answer(); err == nil {
+					_ = stream.Send(answer) // Recv returns the reason
+				} else {
+					_ = client.Close() // which undoes the checkpoint
+				}
+			}()
 		}
 	}
 }

@@ -23,6 +23,9 @@ type Arrival struct {
 	Busy string
 }
 
+// PointCut is the point at which parts go on that run on: ckpt.PointCut, of a layer above.
+const PointCut = "cut"
+
 // Verdict is what parts do next, after a step.
 type Verdict struct {
 	Step  int
@@ -42,6 +45,8 @@ type Meeting struct {
 	// last is the last verdict for all.
 	last  Verdict
 	there map[int]Arrival
+	// complete means that all its images are there.
+	complete bool
 }
 
 // New begins a cut.
@@ -88,3 +93,23 @@ func (m *Meeting) Fail(why error) (v Verdict, tell []int) {
 
 // Failed says why there is no cut; nil: there may be one.
 func (m *Meeting) Failed() error { return m.last.Failed }
+
+// Complete ends the cut: all its images are there.
+func (m *Meeting) Complete() { m.complete = true }
+
+// Open reports whether the cut has neither failed nor is complete.
+func (m *Meeting) Open() bool { return m.last.Failed == nil && !m.complete }
+
+// Passed notes that some part has gone on after a point. It was told so by an earlier leader, and
+// those that still wait there go on, too. If any waits elsewhere, there is no cut.
+func (m *Meeting) Passed(point string) (v Verdict, tell []int) {
+	for _, now := range m.there {
+		if now.Point != point {
+			return m.Fail(ErrApart)
+		}
+		v.Step = now.Step
+	}
+	tell = slices.Sorted(maps.Keys(m.there))
+	clear(m.there)
+	return v, tell
+}

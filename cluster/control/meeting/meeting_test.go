@@ -29,7 +29,8 @@ func checkSaid(t *testing.T, what string, v Verdict, tell []int, want said) {
 	}
 }
 
-// TestCourse: all are told once the last one is there, and whoever says it again hears it again.
+// TestCourse: all are told once the last one is there, and a part that says it again hears it
+// again.
 func TestCourse(t *testing.T) {
 	m := New(Number{3, true}, []int{0, 2, 5})
 	for _, test := range []struct {
@@ -119,7 +120,7 @@ type play struct {
 	meeting *Meeting
 	numbers []int
 	parts   map[int]*part
-	// seen has, by step and point, who has ever arrived there, and whether that part was busy.
+	// seen has, by step and point, the parts that have arrived there, and whether one was busy.
 	seen map[string]map[int]bool
 	// told has the verdicts by their steps.
 	told map[int]Verdict
@@ -241,7 +242,7 @@ func (p *play) act() {
 	number := p.numbers[p.random.IntN(len(p.numbers))]
 	one := p.parts[number]
 	switch p.random.IntN(12) {
-	case 0: // a stream begins anew
+	case 0: // a stream begins again
 		one.news = nil
 		if one.waits {
 			p.say(number)

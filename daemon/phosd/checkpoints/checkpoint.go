@@ -156,6 +156,13 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 	if len(c.sessions.Below(r.Roots)) == 0 {
 		r.noticeWithoutGPU(roots)
 	}
+	met := false
+	if meet := r.Meet; meet != nil {
+		r.Meet = func(ctx context.Context, now ckpt.Arrival) error {
+			met = true
+			return meet(ctx, now)
+		}
+	}
 	for begun := time.Now(); ; {
 		saved, err := c.tryCheckpoint(ctx, r, roots)
 		if err == nil || saved != nil {
@@ -166,7 +173,8 @@ func (c *Checkpoints) save(ctx context.Context, r Request) (*ckpt.CheckpointResu
 				return nil, fmt.Errorf("%w: pid %d ended while it was saved", api.ErrNoProgram, root.PID)
 			}
 		}
-		if !errors.Is(err, ckpt.ErrProgramEnded) || time.Since(begun) > c.idleTime(r) {
+		// The others of a cut do not begin again.
+		if met || !errors.Is(err, ckpt.ErrProgramEnded) || time.Since(begun) > c.idleTime(r) {
 			return nil, err
 		}
 		c.log.Info("process ended during the checkpoint; retrying", "error", err)
