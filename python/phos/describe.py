@@ -110,6 +110,7 @@ def _launch(check: _Checker, r: model.CreateLaunchRequest) -> Table:
         "time_limit": check.text("time_limit", r.time_limit),
         "after": check.texts("after", r.after),
         "restartable": bool(r.restartable),
+        "network": check.text("network", r.network),
         "source": _source(check, r.deployment),
         "env": check.environment("env", r.env),
         "checkpoint": _checkpoint(check, r.checkpoint),

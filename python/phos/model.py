@@ -170,6 +170,8 @@ class CreateLaunchRequest:
         after: ids of launches that must have completed before.
         restartable: it may be stopped, and started from its beginning, where it cannot be saved.
         whole_nodes: no other launch runs on its nodes.
+        network: ``"own"``: replicas keep addresses of their own, and connections between them are
+            saved; None: they have the network of their nodes.
         env: variables for all processes.
         checkpoint: when it is saved.
     """
@@ -188,5 +190,6 @@ class CreateLaunchRequest:
     after: Sequence[str] = ()
     restartable: bool = False
     whole_nodes: bool = False
+    network: str | None = None
     env: Mapping[str, str] = field(default_factory=dict)
     checkpoint: Checkpoint | None = None

@@ -35,7 +35,7 @@ class DescribeTest(unittest.TestCase):
                 ],
                 "name", "description", phos.GitRepo("https://example.org/x", "main", "a" * 40), "east", "red", ["n1"],
                 phos.QueueingBehaviour(False), priority=-2, time_limit="12h", after=["l-1"], restartable=True,
-                whole_nodes=True, env={"C": "3"}, checkpoint=phos.Checkpoint("10m", ["preempt"], 3, "/mnt"),
+                whole_nodes=True, network="own", env={"C": "3"}, checkpoint=phos.Checkpoint("10m", ["preempt"], 3, "/mnt"),
             )
         )
         self.assertEqual(got, {
