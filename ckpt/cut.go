@@ -16,8 +16,8 @@ type device struct {
 	GPU
 	number int
 	begun  bool
-	// closed is set while the device's gate is closed.
-	closed bool
+	// closed is set while the device's gate is closed, drained if no call is left, either.
+	closed, drained bool
 	// pack is the file that the device writes; it is set by Begin.
 	pack *os.File
 }

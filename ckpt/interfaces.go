@@ -339,9 +339,9 @@ type GPU interface {
 	Process() int
 	// Begin copies while the program runs. It writes packs[0] and reads the others.
 	Begin(ctx context.Context, packs []*os.File, options GPUOptions) error
-	// Quiesce closes the gate and waits until all calls are done. If the deadline passes it opens
-	// the gate and returns ErrBusy.
-	Quiesce(ctx context.Context, deadline time.Duration) error
+	// Quiesce closes the gate and waits until all calls are done. If the deadline passes it returns
+	// ErrBusy, and has opened the gate unless that was to stay closed.
+	Quiesce(ctx context.Context, how Drain) error
 	// Cut saves what is dirty. It returns ErrBusy if a call is in flight that needs its program.
 	Cut(ctx context.Context, deadline time.Duration) error
 	// Resume opens the gate.
@@ -350,6 +350,15 @@ type GPU interface {
 	Finish(ctx context.Context) (image.GPUHalf, error)
 	// Abort undoes everything. It may be called at any time, and more than once.
 	Abort()
+}
+
+// Drain says how a GPU is quiesced.
+type Drain struct {
+	Deadline time.Duration
+	// Yield lets some calls through first: work of another program may wait for them.
+	Yield bool
+	// Stay leaves the gate closed when the deadline passes: other programs yield.
+	Stay bool
 }
 
 // GPUOptions say how a GPU saves.

@@ -40,6 +40,9 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 	c.firstPause = time.Now()
 	until := c.firstPause.Add(c.order.Deadline)
 	quiesce := func(ctx context.Context) error { return c.quiesce(ctx, until) }
+	if c.order.Meet != nil {
+		quiesce = func(ctx context.Context) error { return c.quiesceInTurns(ctx, until) }
+	}
 	cut := func(ctx context.Context) error { return c.cut(ctx, until) }
 	return c.retryBusy(ctx, until, func(ctx context.Context) error {
 		if err := c.moveCramped(); err != nil {
@@ -51,7 +54,7 @@ func (c *checkpoint) pauseAll(ctx context.Context) error {
 		defer c.image.pressing.Store(false)
 		attempt := c.steps.branch()
 		err := attempt.run(ctx,
-			step{"quiesce", c.then(PointQuiesced, c.timing.timed("quiesce", quiesce)), c.openGates},
+			c.timing.step("quiesce", quiesce, c.openGates),
 			step{"freeze", c.then(PointFrozen, c.timing.timed("freeze", c.freeze)), c.thaw},
 			step{"cut", c.then(PointCut, c.timing.timed("cut", cut)), nil},
 			c.timing.step("hold", c.hold, nil),
@@ -73,7 +76,7 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 		c.progress.phase("drain")
 	}
 	patience := max(time.Until(until), minRetryDelay)
-	if len(c.devices) > 1 || c.order.Meet != nil {
+	if len(c.devices) > 1 {
 		// A busy program must not keep the others paused for long. Each try may take as long as all
 		// tries before it.
 		patience = min(patience, max(time.Since(c.firstPause), minDrain))
@@ -82,7 +85,7 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 	for _, d := range c.devices {
 		work = append(work, func(ctx context.Context) error {
 			d.closed = true
-			err := d.Quiesce(ctx, patience)
+			err := d.Quiesce(ctx, Drain{Deadline: patience})
 			if errors.Is(err, ErrBusy) {
 				d.closed = false // the device opened its gate again
 			}
@@ -90,6 +93,62 @@ func (c *checkpoint) quiesce(ctx context.Context, until time.Time) error {
 		})
 	}
 	return pool.Run(ctx, work...)
+}
+
+// drainEach gives each program a turn to become idle. Those that were idle yield first; those that
+// do not become idle, which busy names, keep their gates closed.
+func (c *checkpoint) drainEach(ctx context.Context, turn time.Duration) (busy, err error) {
+	failures := make([]error, len(c.devices))
+	var all sync.WaitGroup
+	for i, d := range c.devices {
+		all.Go(func() {
+			d.closed = true
+			failure := d.Quiesce(ctx, Drain{turn, d.drained, true})
+			d.drained = failure == nil
+			failures[i] = withPID(d, failure)
+		})
+	}
+	all.Wait()
+	for _, failure := range failures {
+		if errors.Is(failure, ErrBusy) {
+			busy = failure
+		} else if failure != nil {
+			return nil, failure
+		}
+	}
+	return busy, nil
+}
+
+// Times of turns.
+const (
+	// firstTurn is how long programs may take to become idle before others yield. Later turns are
+	// longer.
+	firstTurn = 20 * time.Millisecond
+	// turnsTime is how long programs yield to each other before all go on for a while.
+	turnsTime = 3 * time.Second
+)
+
+// quiesceInTurns is quiesce for programs of several checkpoints. Work of one may wait for calls of
+// another one that is at a closed gate already, as in a collective. So programs that are idle
+// yield, and make a call or a few, while those that are not keep their gates closed, until all are
+// idle.
+func (c *checkpoint) quiesceInTurns(ctx context.Context, until time.Time) error {
+	if err := c.beginDevices(ctx); err != nil {
+		return err
+	}
+	c.progress.phase("drain")
+	for begun := time.Now(); ; {
+		turn := min(max(time.Until(until), minRetryDelay), max(time.Since(begun)/8, firstTurn))
+		busy, err := c.drainEach(ctx, turn)
+		if err != nil {
+			return err
+		}
+		err = c.meet(ctx, Arrival{At: PointQuiesced, Busy: busy})
+		if !errors.Is(err, ErrBusy) || time.Since(begun) > turnsTime {
+			return err
+		}
+		c.steps.log.Debug("programs of the cut yield", "busy", busy)
+	}
 }
 
 // withPID adds the device's process to the error.
@@ -116,7 +175,7 @@ func (c *checkpoint) openGates() {
 
 // openGate opens the gate of one device, or else aborts the device.
 func (c *checkpoint) openGate(ctx context.Context, d *device) {
-	d.closed = false
+	d.closed, d.drained = false, false
 	if err := d.Resume(ctx); err != nil {
 		c.steps.log.Error("open a gate", "pid", d.Process(), "error", err)
 		// Aborting its checkpoint makes the worker open the gate by itself.

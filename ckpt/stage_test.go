@@ -296,12 +296,13 @@ func (g *gpu) Begin(ctx context.Context, packs []*os.File, options ckpt.GPUOptio
 	return g.call(ctx, "begin "+g.name)
 }
 
-func (g *gpu) Quiesce(ctx context.Context, _ time.Duration) error {
-	if g.isOpen(ofGate, g.name) {
+func (g *gpu) Quiesce(ctx context.Context, how ckpt.Drain) error {
+	if g.isOpen(ofGate, g.name) && !how.Yield && !how.Stay {
 		g.t.Errorf("%s: quiesced twice", g.name)
 	}
+	g.close(ofGate, g.name)
 	err := g.call(ctx, "quiesce "+g.name)
-	if !errors.Is(err, ckpt.ErrBusy) {
+	if !errors.Is(err, ckpt.ErrBusy) || how.Stay {
 		g.opened(ofGate, g.name)
 	}
 	return err

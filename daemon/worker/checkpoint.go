@@ -139,7 +139,7 @@ func (s *workerCheckpoint) execute(ctx context.Context, command *api.SaveCommand
 	case *api.SaveCommand_Begin:
 		err = s.begin(ctx, what.Begin)
 	case *api.SaveCommand_Quiesce:
-		err = s.quiesce(ctx, milliseconds(what.Quiesce.GetDeadlineMilliseconds()))
+		err = s.quiesce(ctx, what.Quiesce)
 	case *api.SaveCommand_Cut:
 		err = s.cut(ctx, milliseconds(what.Cut.GetDeadlineMilliseconds()))
 	case *api.SaveCommand_Resume:

@@ -144,15 +144,19 @@ func (s *workerCheckpoint) openLimit(in *api.SaveBegin, caller api.Caller) error
 }
 
 // quiesce closes the gate and returns when all calls and streams are drained.
-func (s *workerCheckpoint) quiesce(ctx context.Context, deadline time.Duration) error {
-	if s.phase == fresh || s.phase == quiesced || s.phase == cut && !s.resumed {
+func (s *workerCheckpoint) quiesce(ctx context.Context, in *api.SaveQuiesce) error {
+	again := in.GetYield() || in.GetStay()
+	if s.phase == fresh || s.phase == quiesced && !again || s.phase == cut && !s.resumed {
 		return fmt.Errorf("%w: quiesce", errOrder)
 	}
+	if in.GetYield() {
+		s.gate.yield(ctx)
+	}
 	s.phase = copied // also after a cut, if another program of the same checkpoint was busy
-	limited, cancel := context.WithTimeout(ctx, deadline)
+	limited, cancel := context.WithTimeout(ctx, milliseconds(in.GetDeadlineMilliseconds()))
 	defer cancel()
 	s.events.progress("drain", 0, 0)
-	if err := s.gate.quiesce(limited); err != nil {
+	if err := s.gate.quiesce(limited, in.GetStay()); err != nil {
 		return err
 	}
 	s.phase, s.resumed = quiesced, false

@@ -35,8 +35,11 @@ var errHolding = errors.New("private memory is being registered for kernels")
 
 // gate quiesces a session and resumes it.
 type gate struct {
-	live    *link
-	ring    interface{ Empty() bool }
+	live *link
+	ring interface {
+		Empty() bool
+		Posted() uint64
+	}
 	session interface {
 		Quiet(ctx context.Context) error
 		Capturing() bool
@@ -48,9 +51,27 @@ type gate struct {
 // slots and the host functions change in memory shared with the program.
 const pollTime = 500 * time.Microsecond
 
+// Times of yield.
+const (
+	// yieldTime is how long it waits for a call, lookTime the interval at which it looks.
+	yieldTime = 10 * time.Millisecond
+	lookTime  = 20 * time.Microsecond
+)
+
+// yield opens the gate until the program has made a call, or has made none for a while. Work of
+// another program may wait for that call; after more calls, this program would wait for the other
+// one.
+func (g *gate) yield(ctx context.Context) {
+	before := g.ring.Posted()
+	g.open()
+	for begun := time.Now(); g.ring.Posted() == before && ctx.Err() == nil && time.Since(begun) < yieldTime; {
+		time.Sleep(lookTime) //nolint:forbidigo // the program does not wake the worker, which spins
+	}
+}
+
 // quiesce closes the gate and returns when all earlier calls are done. If it fails the gate is
-// open; the error wraps errBusy if the deadline has passed.
-func (g *gate) quiesce(ctx context.Context) error {
+// open, unless it stays closed; the error wraps errBusy if the deadline has passed.
+func (g *gate) quiesce(ctx context.Context, stays bool) error {
 	for {
 		// The gate stays open during a stream capture, or the capture would never end.
 		if err := g.poll(ctx, func() bool { return !g.session.Capturing() }); err != nil {
@@ -58,8 +79,8 @@ func (g *gate) quiesce(ctx context.Context) error {
 		}
 		g.live.file.SetGate(true)
 		err := g.drain(ctx)
-		if err == nil {
-			return nil
+		if err == nil || stays && ctx.Err() != nil && !g.session.Capturing() {
+			return err
 		}
 		g.open()
 		if ctx.Err() != nil || !g.session.Capturing() {

@@ -78,6 +78,10 @@ func (f *File) Ring() *Ring {
 // Empty reports whether all frames posted so far have been handled. It is safe for concurrent use.
 func (r *Ring) Empty() bool { return r.head.Load() == r.published.Load() }
 
+// Posted returns where the program posts its next frame: it changes with each frame. It is safe for
+// concurrent use.
+func (r *Ring) Posted() uint64 { return r.head.Load() }
+
 // Run calls handle for every frame, in order. It returns nil when ctx is done, or a RingError if
 // the ring is damaged. It occupies an operating system thread: when the ring is empty it spins for
 // a while, then sleeps.

@@ -2,13 +2,16 @@ package cluster
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/phos-gpu/phos/cluster/api"
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/tests/harness"
+	"github.com/phos-gpu/phos/tests/harness/rounds"
 )
 
 // several returns a counting launch of some replicas.
@@ -176,4 +179,52 @@ func TestConnections(t *testing.T) {
 	if got := s.await(id, "ended"); got.GetResult() != "completed" {
 		t.Errorf("it has ended: %s: %s", got.GetResult(), got.GetReason())
 	}
+}
+
+// TestCollective: ranks whose work on GPUs waits for each other are saved in one cut, though the
+// work of one does not end while the calls of the other one are held up.
+func TestCollective(t *testing.T) {
+	const replicas = 2
+	s := newSite(t, 3, 1)
+	_, err := harness.CRIU()
+	harness.Need(t, "criu", err)
+	dir := s.share("witness")
+	program := harness.CompileC(t, true, harness.Workload("checkpoint", "collective.c"))
+	id := s.launchAs(daemonUser, launch.Spec{Network: launch.OwnNetwork, Jobs: []launch.Job{{
+		Name: "main", Replicas: launch.Replicas{Min: replicas, Max: replicas}, Processes: []launch.Process{{
+			Command: []string{program, filepath.Join(dir, "on")}, Resources: launch.Resources{GPUs: 1},
+		}},
+	}}})
+	s.awaitRunning(id)
+	attempt := uint32(1)
+	for number := range rounds.Of(6, 60) {
+		for _, each := range replicasOf(id, replicas) {
+			before := 0
+			if attempt > 1 {
+				_, before = s.steps(each, attempt-1)
+			}
+			s.awaitSteps(each, attempt, before)
+		}
+		if number%2 == 0 {
+			s.checkpoint(id)
+			continue
+		}
+		s.suspend(id)
+		s.resume(id)
+		s.awaitRunning(id)
+		attempt++
+		s.allGoOn(id, replicas, attempt)
+	}
+	busy := 0
+	for _, each := range s.phosds {
+		busy += strings.Count(each.LogText(), "programs of the cut yield")
+	}
+	if busy == 0 {
+		t.Error("no rank was ever busy: the test shows nothing")
+	}
+	s.release(dir)
+	if got := s.await(id, "ended"); got.GetResult() != "completed" {
+		t.Errorf("it has ended: %s: %s\n%s", got.GetResult(), got.GetReason(), s.logs(id))
+	}
+	t.Logf("they have yielded %d times", busy)
 }

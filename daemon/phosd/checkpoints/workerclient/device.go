@@ -89,10 +89,10 @@ func (d *Device) sendFiles(ctx context.Context, files []*os.File) (token []byte,
 }
 
 // Quiesce closes the gate.
-func (d *Device) Quiesce(ctx context.Context, deadline time.Duration) error {
+func (d *Device) Quiesce(ctx context.Context, how ckpt.Drain) error {
 	return d.limited(ctx, &api.SaveCommand{Command: &api.SaveCommand_Quiesce{Quiesce: &api.SaveQuiesce{
-		DeadlineMilliseconds: milliseconds(deadline),
-	}}}, deadline+graceTimeout)
+		DeadlineMilliseconds: milliseconds(how.Deadline), Yield: how.Yield, Stay: how.Stay,
+	}}}, how.Deadline+graceTimeout)
 }
 
 // Cut saves what changed.

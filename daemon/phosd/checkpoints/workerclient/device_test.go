@@ -84,7 +84,7 @@ func TestCheckpoint(t *testing.T) {
 		t.Errorf("handed over %q", w.files)
 	}
 	d.Abort() // it may come at any time
-	if err := d.Quiesce(t.Context(), time.Second); !errors.Is(err, errNotBegun) {
+	if err := d.Quiesce(t.Context(), ckpt.Drain{Deadline: time.Second}); !errors.Is(err, errNotBegun) {
 		t.Errorf("after the end: %v", err)
 	}
 }
@@ -179,7 +179,7 @@ func TestCanceledCommand(t *testing.T) {
 	}}
 	d, _ := w.serve(t)
 	if err := errors.Join(d.Begin(t.Context(), packs(t, "new"), ckpt.GPUOptions{}),
-		d.Quiesce(t.Context(), time.Minute)); err != nil {
+		d.Quiesce(t.Context(), ckpt.Drain{Deadline: time.Minute})); err != nil {
 		t.Fatal(err)
 	}
 	errWhy := errors.New("why")

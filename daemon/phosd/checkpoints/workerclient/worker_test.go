@@ -182,7 +182,7 @@ func identity(t *testing.T) *proc.Handle {
 func all(ctx context.Context, d *Device, files []*os.File, options ckpt.GPUOptions) (half image.GPUHalf, err error) {
 	for _, command := range []func() error{
 		func() error { return d.Begin(ctx, files, options) },
-		func() error { return d.Quiesce(ctx, time.Minute) },
+		func() error { return d.Quiesce(ctx, ckpt.Drain{Deadline: time.Minute}) },
 		func() error { return d.Cut(ctx, time.Minute) },
 		func() error { return d.Resume(ctx) },
 	} {
