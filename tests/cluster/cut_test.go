@@ -2,6 +2,7 @@ package cluster
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/launch"
 	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/harness/rounds"
+	"github.com/phos-gpu/phos/tests/hosts"
 )
 
 // several returns a counting launch of some replicas.
@@ -227,4 +229,66 @@ func TestCollective(t *testing.T) {
 		t.Errorf("it has ended: %s: %s\n%s", got.GetResult(), got.GetReason(), s.logs(id))
 	}
 	t.Logf("they have yielded %d times", busy)
+}
+
+// TestCutFaults: something dies at a random moment of a cut. The launch then runs on, as it was, or
+// is suspended with all replicas in one cut: no message is lost or repeated in either case.
+func TestCutFaults(t *testing.T) {
+	t.Parallel() // it waits most of the time
+	const replicas = 2
+	s := newSite(t, 2, 1)
+	dir := s.share("witness")
+	spec := s.talking(dir)
+	spec.Jobs[0].Processes[0].Resources.GPUs = 1 // one to a host
+	id := s.launchAs(daemonUser, spec)
+	again := func(d *hosts.Daemon) func() {
+		return func() { d.Kill(); d.Start() }
+	}
+	faults := []struct {
+		name string
+		do   func()
+	}{
+		{"phosd", again(s.phosds[1])},
+		{"agent", again(s.agents[1])},
+		{"controller", again(s.controllers[0])},
+		{"network", func() {
+			s.hosts[1].CutOff(hosts.Both)
+			time.Sleep(rand.N(2 * time.Second)) //nolint:forbidigo // the time without a network
+			s.hosts[1].Heal()
+		}},
+	}
+	suspended := 0
+	first := rounds.First(len(faults))
+	for number := range rounds.Of(len(faults), 100) {
+		s.awaitRunning(id)
+		attempt := s.get(id).GetReplicas()[0].GetAttempt()
+		for _, each := range replicasOf(id, replicas) {
+			_, now := s.steps(each, attempt)
+			s.awaitSteps(each, attempt, now)
+		}
+		fault := faults[(first+number)%len(faults)]
+		if _, err := s.launches.Suspend(t.Context(), &api.ActRequest{Id: id}); err != nil {
+			t.Fatal(err)
+		}
+		time.Sleep(rand.N(150 * time.Millisecond)) //nolint:forbidigo // the moment of the fault
+		fault.do()
+		phase := ""
+		harness.Eventually(t, "the launch is suspended, or runs on, after the loss of "+fault.name, func() bool {
+			phase = s.get(id).GetPhase()
+			return phase == "suspended" || phase == "running"
+		})
+		if phase == "running" {
+			continue
+		}
+		suspended++
+		s.resume(id)
+		s.awaitRunning(id)
+		s.allGoOn(id, replicas, attempt+1)
+	}
+	t.Logf("suspended %d times", suspended)
+	s.awaitRunning(id)
+	s.release(dir)
+	if got := s.await(id, "ended"); got.GetResult() != "completed" {
+		t.Errorf("it has ended: %s: %s\n%s", got.GetResult(), got.GetReason(), s.logs(id))
+	}
 }
