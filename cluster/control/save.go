@@ -225,12 +225,13 @@ type cut struct {
 // maxCutTries is how often a cut is tried again by itself.
 const maxCutTries = 3
 
-// cannotCut says why the replicas of a launch cannot be saved in one cut; nil: they can.
+// cannotCut says why the replicas of a launch cannot be saved in one cut; nil: they can, as far as
+// their nodes say.
 func (c cutter) cannotCut(e *entry) error {
 	for i := range e.State.Replicas {
 		r := &e.State.Replicas[i]
 		n := c.nodes[r.Node]
-		if e.State.Spec.SavedTogether() > 0 && r.Live && n != nil && !n.Inventory.SavesTogether {
+		if e.State.Spec.SavedTogether() > 0 && r.Live && n != nil && !n.Inventory.SavesTogether && n.Inventory.PhosdError == "" {
 			return fmt.Errorf("%w: the agent or phosd of node %s is of an older version, and saves no part of a cut",
 				launch.ErrRefused, r.Node)
 		}

@@ -73,7 +73,10 @@ func Save(ctx context.Context, as Owner, order SaveOrder, meet Meet) (Saved, err
 	default:
 		err = ended
 	}
-	return Saved{}, fmt.Errorf("%w: %w: %.500s", ErrNotSaved, err, problems.String())
+	if problems.Len() > 0 {
+		err = fmt.Errorf("%w: %.500s", err, problems.String())
+	}
+	return Saved{}, fmt.Errorf("%w: %w", ErrNotSaved, err)
 }
 
 // dialog is what an agent and a save say to each other.

@@ -4,7 +4,7 @@ package ethernet
 // kernel has left undone (checksums, segmentation), then the Ethernet frame. The header is passed
 // on as it is; the receiving kernel understands it.
 const (
-	virtioBytes    = 10
+	virtioBytes    = 24 // with what a tunnel's segmentation needs
 	addressBytes   = 6
 	smallestFrame  = virtioBytes + 2*addressBytes + 2
 	largestFrame   = 1 << 17 // above 64 KiB of payload with all headers

@@ -32,5 +32,16 @@ func makeTap(fd int, name string) error {
 	if err := unix.IoctlIfreq(fd, unix.TUNSETIFF, request); err != nil {
 		return err
 	}
-	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, unix.TUN_F_CSUM|unix.TUN_F_TSO4|unix.TUN_F_TSO6)
+	if err := unix.IoctlSetPointerInt(fd, unix.TUNSETVNETHDRSZ, virtioBytes); err != nil {
+		return err
+	}
+	const offload = unix.TUN_F_CSUM | unix.TUN_F_TSO4 | unix.TUN_F_TSO6
+	if unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload|tunnels) == nil {
+		return nil
+	}
+	return unix.IoctlSetInt(fd, unix.TUNSETOFFLOAD, offload) // a kernel before 6.17
 }
+
+// tunnels leaves the segmentation of what is sent through tunnels to the receiving kernel, too:
+// TUN_F_USO4, TUN_F_USO6, TUN_F_UDP_TUNNEL_GSO and TUN_F_UDP_TUNNEL_GSO_CSUM.
+const tunnels = 0x20 | 0x40 | 0x80 | 0x100
