@@ -138,7 +138,7 @@ func (c *checkpoint) quiesceInTurns(ctx context.Context, until time.Time) error 
 	}
 	c.progress.phase("drain")
 	for begun := time.Now(); ; {
-		turn := min(max(time.Until(until), minRetryDelay), max(time.Since(begun)/8, firstTurn))
+		turn := min(max(time.Until(until), minRetryDelay), max(time.Since(c.firstPause)/8, firstTurn))
 		busy, err := c.drainEach(ctx, turn)
 		if err != nil {
 			return err

@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cluster/agent"
 	"github.com/phos-gpu/phos/cluster/agent/images"
 	"github.com/phos-gpu/phos/cluster/agent/localapi"
+	"github.com/phos-gpu/phos/cluster/agent/overlay"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor/trunk"
@@ -86,6 +87,8 @@ func run(arguments []string) int {
 			return images.SendMain(arguments[1:])
 		case images.ReceiveRole:
 			return images.ReceiveMain(arguments[1:])
+		case overlay.Role:
+			return overlay.Main()
 		case saver.SaveRole:
 			return saver.SaveMain()
 		case saver.RestoreRole:

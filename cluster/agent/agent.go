@@ -84,6 +84,9 @@ func New(ctx context.Context, config Config) (*Agent, error) {
 		generations: localapi.NewGenerations(), trainings: localapi.NewTrainings(),
 		networks: &overlay.Node{Address: config.Address},
 	}
+	if err := a.networks.Sweep(); err != nil {
+		config.Log.Warn("networks of launches stay", "error", err)
+	}
 	for _, dir := range []string{a.path("attempts"), a.path("work"), a.path("images")} {
 		if err := os.MkdirAll(dir, 0o711); err != nil {
 			return nil, fmt.Errorf("state of the agent: %w", err)

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -35,6 +36,8 @@ type attempt struct {
 	work string
 	// saves are its images.
 	saves *saves
+	// place is where the other replicas are.
+	place whereabouts
 	// adopted means that an earlier agent has started it.
 	adopted bool
 	// ordered is the last order of a stream that found it here; nil: there was none. The lock of
@@ -194,7 +197,7 @@ func (t *attempt) start(ctx context.Context, client api.AgentsClient, order *api
 	if spec.Deadline = a.newDeadline(); spec.Deadline == 0 { // to a supervisor that means for ever
 		return nil, errNoDeadline
 	}
-	if err := t.join(&spec, order); err != nil {
+	if err := t.join(ctx, &spec, order); err != nil {
 		return nil, err
 	}
 	if spec.Network != nil {
@@ -226,6 +229,7 @@ func (t *attempt) finish(started *supervisor.Attempt) {
 	t.mu.Lock()
 	t.runs = started
 	t.mu.Unlock()
+	t.update() // replicas may have moved in the meantime
 	t.endPreparing()
 	done := make(chan struct{})
 	go func() {
@@ -264,13 +268,16 @@ func (t *attempt) awaitRunning(ctx context.Context, started *supervisor.Attempt,
 			return
 		}
 	}
-	t.connect(true)
+	t.reconnect()
 	t.say(func(r *api.Report) { r.State, r.Progress, r.StartedUnixMs = "running", "", status.Started.UnixMilli() })
 }
 
 // ended reports the end.
 func (t *attempt) ended(status supervisor.Status) {
 	t.endPreparing()
+	if len(status.Exits()) > 0 && failed(&status) {
+		_ = t.connect(false) // what it has not sent comes from an attempt that is over
+	}
 	t.explainRestore(&status)
 	image := t.saves.endedBy(&status)
 	t.say(func(r *api.Report) {
@@ -283,6 +290,11 @@ func (t *attempt) ended(status supervisor.Status) {
 		}
 		r.Exits = messages.Exits(exitsOf(&status))
 	})
+}
+
+// failed reports whether a process has not succeeded.
+func failed(status *supervisor.Status) bool {
+	return slices.ContainsFunc(status.Exits(), func(e launch.Exit) bool { return !e.OK() })
 }
 
 // exitsOf returns how processes ended. A supervisor that was killed before it had an order has
@@ -299,7 +311,7 @@ func exitsOf(status *supervisor.Status) []launch.Exit {
 func (t *attempt) awaitRelease() {
 	<-t.released
 	a := t.set.agent
-	t.leaveNetwork()
+	go t.leaveNetwork()
 	_, saved := os.Stat(a.path("images", t.key.String()))                         // by this agent or an earlier one
 	if t.last().GetImage() == nil && saved != nil && t.work == a.workDir(t.key) { // an image needs the directory
 		if err := os.RemoveAll(t.work); err != nil {

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 
 	"github.com/phos-gpu/phos/cluster/agent/link"
+	"github.com/phos-gpu/phos/cluster/agent/overlay"
 	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/agent/supervisor"
 	"github.com/phos-gpu/phos/cluster/api"
@@ -39,6 +40,8 @@ func TestMain(m *testing.M) {
 			os.Exit(supervisor.Main(os.Args[2:]))
 		case UnpackRole:
 			os.Exit(UnpackMain())
+		case overlay.Role:
+			os.Exit(overlay.Main())
 		case saver.SaveRole:
 			os.Exit(saver.SaveMain())
 		case saver.RestoreRole:

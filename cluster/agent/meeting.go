@@ -57,8 +57,7 @@ func (s *saves) await(ctx context.Context, m *meeting) (again bool, err error) {
 		if text := verdict.GetFailed(); text != "" {
 			return false, fmt.Errorf("%w: %s", errNoCut, text)
 		}
-		s.holdPackets(m.arrival, verdict)
-		return verdict.GetAgain(), nil
+		return verdict.GetAgain(), s.holdPackets(m.arrival, verdict)
 	case <-ctx.Done():
 		return false, context.Cause(ctx)
 	}
@@ -67,13 +66,14 @@ func (s *saves) await(ctx context.Context, m *meeting) (again bool, err error) {
 // holdPackets cuts the replica off from the others of the cut before it is frozen, and lets packets
 // through again when all are cut. Between, nothing is on its way that one end has and the other one
 // has not.
-func (s *saves) holdPackets(a *api.CutArrival, verdict *api.CutVerdict) {
+func (s *saves) holdPackets(a *api.CutArrival, verdict *api.CutVerdict) error {
 	switch {
 	case verdict.GetAgain(), a.GetPoint() == string(ckpt.PointCut) && !a.GetStop():
-		s.attempt.connect(true)
+		return s.attempt.connect(true)
 	case a.GetPoint() == string(ckpt.PointQuiesced):
-		s.attempt.connect(false)
+		return s.attempt.connect(false)
 	}
+	return nil
 }
 
 // setWaits notes where a save waits; nil: nowhere.

@@ -171,7 +171,7 @@ func (s *saves) save(started *supervisor.Attempt, order *api.Order, stop bool, d
 	image, err := s.take(ctx, started, order, stop)
 	s.made(order, stop)
 	if err != nil {
-		s.attempt.connect(true) // it runs on
+		s.attempt.reconnect() // it runs on
 		s.attempt.set.agent.config.Log.Warn("attempt not saved", "attempt", s.attempt.key, "error", err)
 	}
 	s.attempt.say(func(r *api.Report) {

@@ -71,8 +71,9 @@ func (l *Leader) create(s Submission) (created []*entry, err error) {
 	return created, nil
 }
 
-// giveNetworks gives new launches networks of their own, if they want that: those with the lowest
-// numbers that no launch has that has not ended.
+// giveNetworks gives new launches networks of their own, if they want that. No launch that has not
+// ended has the same, and one that has just ended is not followed at once: a node that is cut off
+// may still have its devices.
 func giveNetworks(l *Leader, created []*entry) error {
 	taken := map[int]bool{}
 	for _, e := range l.launches {
@@ -80,19 +81,22 @@ func giveNetworks(l *Leader, created []*entry) error {
 			taken[e.Network] = true
 		}
 	}
-	most, next := order.CountOf(l.settings.Networks), 1
+	most := order.CountOf(l.settings.Networks)
+	next := l.latest % most
 	for _, e := range created {
 		if e.State.Spec.Network != launch.OwnNetwork {
 			continue
 		}
-		for taken[next] {
-			next++
+		tried := 0
+		for next = next%most + 1; taken[next] && tried < most; tried++ {
+			next = next%most + 1
 		}
-		if next > most {
+		if tried == most {
 			return fmt.Errorf("%w: launches use all %d networks of %s; have the controllers use a larger range ([network] addresses)",
 				launch.ErrRefused, most, l.settings.Networks)
 		}
 		taken[next], e.Network = true, next
+		e.Prefix = order.PrefixOf(l.settings.Networks, next).String()
 	}
 	return nil
 }

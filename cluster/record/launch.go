@@ -48,8 +48,9 @@ type Launch struct {
 	Asked int `json:"asked,omitempty"`
 	// Cuts counts the cuts of several replicas that were begun.
 	Cuts int `json:"cuts,omitempty"`
-	// Network is the number of its own network; 0: it has none.
-	Network int `json:"network,omitempty"`
+	// Network is the number of its own network, and Prefix has its addresses; 0: it has none.
+	Network int    `json:"network,omitempty"`
+	Prefix  string `json:"prefix,omitempty"`
 	// MoveTo is the node to which it is being moved; empty: none.
 	MoveTo string `json:"move_to,omitempty"`
 	// Events are the last ones, the newest last.

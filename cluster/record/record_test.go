@@ -112,7 +112,8 @@ func TestFormat(t *testing.T) {
 	copied.Images[0].Removed = true
 	copied.Images[0].Copies, copied.Asked, copied.MoveTo = []string{"b", "c"}, 3, "c"
 	cut := copied.Clone()
-	cut.Images[0].Cut, cut.State.Ending, cut.Cuts, cut.Network = 5, true, 6, 7
+	cut.Images[0].Cut, cut.State.Ending, cut.Cuts = 5, true, 6
+	cut.Network, cut.Prefix = 7, "10.213.7.0/24"
 	golden.Check(t, "testdata/launch.v5.json", cut.Encode())
 	golden.Check(t, "testdata/node.v3.json", n.Encode())
 	golden.Check(t, "testdata/cluster.v1.json", c.Encode())

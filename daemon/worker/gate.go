@@ -74,6 +74,9 @@ func (g *gate) yield(ctx context.Context) {
 func (g *gate) quiesce(ctx context.Context, stays bool) error {
 	for {
 		// The gate stays open during a stream capture, or the capture would never end.
+		if g.session.Capturing() {
+			g.open()
+		}
 		if err := g.poll(ctx, func() bool { return !g.session.Capturing() }); err != nil {
 			return stillBusy(ctx, session.ErrCapturing)
 		}

@@ -253,7 +253,7 @@ func TestCutFaults(t *testing.T) {
 		{"controller", again(s.controllers[0])},
 		{"network", func() {
 			s.hosts[1].CutOff(hosts.Both)
-			time.Sleep(rand.N(2 * time.Second)) //nolint:forbidigo // the time without a network
+			time.Sleep(rand.N(2 * time.Second))
 			s.hosts[1].Heal()
 		}},
 	}
@@ -270,7 +270,7 @@ func TestCutFaults(t *testing.T) {
 		if _, err := s.launches.Suspend(t.Context(), &api.ActRequest{Id: id}); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(rand.N(150 * time.Millisecond)) //nolint:forbidigo // the moment of the fault
+		time.Sleep(rand.N(150 * time.Millisecond))
 		fault.do()
 		phase := ""
 		harness.Eventually(t, "the launch is suspended, or runs on, after the loss of "+fault.name, func() bool {

@@ -58,7 +58,6 @@ func (s *site) printed(replica string, attempts uint32) string {
 // on, at the same or other hosts. All bits of all losses and of the weights are those of a training
 // that nothing has disturbed.
 func TestDDP(t *testing.T) {
-	t.Parallel() // it waits most of the time
 	s := newSite(t, ranks+1, 1)
 	dir := s.share("witness")
 	id := s.launchAs(daemonUser, s.ddp(dir, 1<<30))
@@ -73,7 +72,7 @@ func TestDDP(t *testing.T) {
 			}
 			s.awaitSteps(each, attempt, before)
 		}
-		time.Sleep(rand.N(100 * time.Millisecond)) //nolint:forbidigo // the moment of the cut
+		time.Sleep(rand.N(100 * time.Millisecond))
 		switch number % 4 {
 		case 0:
 			s.suspend(id)

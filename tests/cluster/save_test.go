@@ -401,18 +401,3 @@ func TestPreempted(t *testing.T) {
 	s.continues(id, 2)
 	s.finish(id, dir)
 }
-
-// TestNotSaved: a launch of several processes is not suspended, and told why.
-func TestNotSaved(t *testing.T) {
-	s := newSite(t, 1, 2)
-	id := s.launch(shell("sleep 1000", 2, 1))
-	s.awaitRunning(id)
-	_, err := s.launches.Suspend(t.Context(), &api.ActRequest{Id: id})
-	if err == nil || !strings.Contains(err.Error(), "it has 2 replicas") {
-		t.Errorf("got %v", err)
-	}
-	if got := s.get(id); got.GetPhase() != "running" {
-		t.Errorf("it is %s", got.GetPhase())
-	}
-	s.stop(id)
-}

@@ -20,8 +20,9 @@
 //
 //	plan.go       names and addresses, from the leader's order
 //	node.go       bridge, VXLAN device and forwarding entries of a node
-//	namespace.go  the namespace of a replica
-//	outside.go    addresses are translated on the way out
+//	make.go       a namespace that belongs to a user
+//	namespace.go  its address and link
+//	outside.go    what is outside: translated addresses, and what must not pass
 //
 // Read plan.go. What is sent between nodes is not encrypted.
 package overlay

@@ -1,13 +1,12 @@
 package overlay
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
 	"os"
-	"os/exec"
 	"runtime"
-	"syscall"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
@@ -18,86 +17,32 @@ import (
 
 // Join makes the namespace of a replica, which belongs to a user. It has its address, and the link
 // to the network, which holds packets back until Connect. The caller starts processes in it, and
-// closes it: it lasts as long as one of these.
-func (n *Node) Join(of *Network, uid uint32) (*os.File, error) {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	if left, err := netlink.LinkByName(of.Link()); err == nil {
-		_ = netlink.LinkDel(left) // of an earlier attempt, which has ended
-	}
-	space, err := newNamespace(uid)
+// closes it: it lasts as long as one of these. The key names the attempt: others leave its link
+// alone.
+func (n *Node) Join(ctx context.Context, of *Network, as Account, key string) (*os.File, error) {
+	space, err := newNamespace(ctx, as)
 	if err != nil {
 		return nil, fmt.Errorf("network namespace: %w", err)
 	}
-	if err := errors.Join(link(of, space), configure(of, space)); err != nil {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if err := n.update(of); err != nil {
+		return nil, errors.Join(fmt.Errorf("network %d of launches: %w", of.Number, err), space.Close())
+	}
+	if left, err := netlink.LinkByName(of.Link()); err == nil {
+		_ = netlink.LinkDel(left) // of an earlier attempt, which has ended
+	}
+	if err := errors.Join(link(of, space, key), configure(of, space)); err != nil {
 		return nil, errors.Join(fmt.Errorf("network namespace: %w", err), space.Close())
 	}
 	return space, nil
-}
-
-// newNamespace makes a network namespace that belongs to a user namespace of a user. The user
-// namespace's owner is the effective user of the thread that makes it; nothing else sets it.
-func newNamespace(uid uint32) (*os.File, error) {
-	type result struct {
-		space *os.File
-		err   error
-	}
-	done := make(chan result)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine: nothing else runs as the user
-		space, err := becomeAndMake(uid)
-		done <- result{space, err}
-	}()
-	r := <-done
-	return r.space, r.err
-}
-
-// becomeAndMake makes the namespace. It leaves the calling thread with another effective user.
-func becomeAndMake(uid uint32) (*os.File, error) {
-	const keep = ^uintptr(0)
-	if _, _, errno := unix.RawSyscall(unix.SYS_SETRESUID, keep, uintptr(uid), keep); errno != 0 {
-		return nil, fmt.Errorf("become user %d: %w", uid, errno)
-	}
-	if err := raiseCapabilities(); err != nil {
-		return nil, err
-	}
-	// The process only has to be there until its namespace is opened.
-	holder := exec.Command("/bin/cat")
-	holder.Dir, holder.Env = "/", []string{}
-	holder.SysProcAttr = &syscall.SysProcAttr{Cloneflags: unix.CLONE_NEWUSER | unix.CLONE_NEWNET}
-	in, err := holder.StdinPipe()
-	if err != nil {
-		return nil, err
-	}
-	if err := holder.Start(); err != nil {
-		return nil, errors.Join(err, in.Close())
-	}
-	space, err := proc.OpenNamespace(holder.Process.Pid, "net")
-	return space, errors.Join(err, in.Close(), holder.Wait())
-}
-
-// raiseCapabilities makes the permitted capabilities of the calling thread effective again. The
-// kernel has dropped them with root; hosts may allow user namespaces only with one of them.
-func raiseCapabilities() error {
-	header := &unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
-	var data [2]unix.CapUserData
-	if err := unix.Capget(header, &data[0]); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
-	}
-	for i := range data {
-		data[i].Effective = data[i].Permitted
-	}
-	if err := unix.Capset(header, &data[0]); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
-	}
-	return nil
 }
 
 // device is the name of the link inside of a namespace.
 const device = "eth0"
 
 // link connects a namespace with the network. The node's end is down.
-func link(of *Network, space *os.File) error {
+func link(of *Network, space *os.File, key string) error {
 	bridge, err := netlink.LinkByName(of.bridge())
 	if err != nil {
 		return err
@@ -115,7 +60,9 @@ func link(of *Network, space *os.File) error {
 	if err := netlink.LinkAdd(pair); err != nil {
 		return fmt.Errorf("link: %w", err)
 	}
-	return netlink.LinkSetLearning(pair, false)
+	return errors.Join(
+		netlink.LinkSetAlias(pair, key), netlink.LinkSetLearning(pair, false), withoutIPv6(of.Link()),
+	)
 }
 
 // configure sets addresses, routes and settings inside of a namespace.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"os"
 	"strings"
 	"sync"
 
@@ -23,8 +24,6 @@ type Node struct {
 	Address string
 
 	mu sync.Mutex // one change at a time
-	// ways are the ranges whose way outside is set up.
-	ways map[netip.Prefix]bool
 }
 
 // Update makes the node's part of a network, or changes where its other replicas are.
@@ -51,7 +50,7 @@ func (n *Node) update(of *Network) error {
 	if err != nil {
 		return err
 	}
-	if err := n.wayOutside(of.Range); err != nil {
+	if err := guard(of.Range, below.Attrs().Name); err != nil {
 		return err
 	}
 	return forward(of, own, tunnel)
@@ -80,44 +79,65 @@ func (n *Node) underlay() (address netip.Addr, device netlink.Link, err error) {
 	return address, nil, fmt.Errorf("no device has the node's address %s", address)
 }
 
-// addBridge makes the bridge of a network. Its own address is the way outside.
+// addBridge makes the bridge of a network, or completes it. Its own address is the way outside.
 func (n *Node) addBridge(of *Network) (netlink.Link, error) {
-	if found, err := netlink.LinkByName(of.bridge()); err == nil {
-		return found, nil
-	}
-	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.HardwareAddr = of.bridge(), of.hardware(gateway)
-	bridge := &netlink.Bridge{LinkAttrs: attributes}
-	if err := netlink.LinkAdd(bridge); err != nil {
-		return nil, fmt.Errorf("bridge: %w", err)
+	bridge, err := netlink.LinkByName(of.bridge())
+	if err != nil {
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name, attributes.HardwareAddr = of.bridge(), of.hardware(gateway)
+		bridge = &netlink.Bridge{LinkAttrs: attributes}
+		if err := netlink.LinkAdd(bridge); err != nil {
+			return nil, fmt.Errorf("bridge: %w", err)
+		}
 	}
 	address := &netlink.Addr{IPNet: &net.IPNet{IP: of.Address(gateway).AsSlice(), Mask: net.CIDRMask(of.Prefix.Bits(), 32)}}
-	if err := errors.Join(netlink.AddrAdd(bridge, address), netlink.LinkSetUp(bridge), netlink.RuleAdd(separation(of))); err != nil {
-		return nil, errors.Join(fmt.Errorf("bridge: %w", err), netlink.LinkDel(bridge))
+	err = errors.Join(
+		withoutIPv6(of.bridge()), netlink.LinkSetHardwareAddr(bridge, of.hardware(gateway)), netlink.AddrReplace(bridge, address), netlink.LinkSetUp(bridge), separate(of),
+		proc.SetNetwork("ipv4/conf/"+of.bridge()+"/rp_filter", "1"),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("bridge: %w", err)
 	}
-	return bridge, proc.SetNetwork("ipv4/conf/"+of.bridge()+"/rp_filter", "1") // no other source address leaves it
+	return bridge, nil
 }
 
-// vxlanBytes is what VXLAN adds to a packet.
-const vxlanBytes = 50
+// withoutIPv6 keeps the node from listening to what replicas say about routes of IPv6.
+func withoutIPv6(name string) error {
+	err := proc.SetNetwork("ipv6/conf/"+name+"/disable_ipv6", "1")
+	if errors.Is(err, os.ErrNotExist) {
+		return nil // a kernel without IPv6
+	}
+	return err
+}
 
-// addTunnel makes the VXLAN device of a network.
+// What VXLAN adds to a packet, over IPv4 and IPv6.
+const (
+	vxlanBytes  = 50
+	vxlan6Bytes = 70
+)
+
+// addTunnel makes the VXLAN device of a network, or completes it.
 func addTunnel(of *Network, own netip.Addr, below, bridge netlink.Link) (netlink.Link, error) {
-	if found, err := netlink.LinkByName(of.tunnel()); err == nil {
-		return found, nil
-	}
-	attributes := netlink.NewLinkAttrs()
-	attributes.Name, attributes.MTU = of.tunnel(), below.Attrs().MTU-vxlanBytes
-	attributes.MasterIndex = bridge.Attrs().Index
-	tunnel := &netlink.Vxlan{
-		LinkAttrs: attributes, VxlanId: of.vni(), SrcAddr: own.AsSlice(), Port: Port, VtepDevIndex: below.Attrs().Index,
-	}
-	if err := netlink.LinkAdd(tunnel); err != nil {
-		return nil, fmt.Errorf("VXLAN device: %w", err)
-	}
-	err := errors.Join(netlink.LinkSetLearning(tunnel, false), netlink.LinkSetUp(tunnel))
+	tunnel, err := netlink.LinkByName(of.tunnel())
 	if err != nil {
-		return nil, errors.Join(fmt.Errorf("VXLAN device: %w", err), netlink.LinkDel(tunnel))
+		attributes := netlink.NewLinkAttrs()
+		attributes.Name, attributes.MTU = of.tunnel(), below.Attrs().MTU-vxlanBytes
+		if own.Is6() {
+			attributes.MTU = below.Attrs().MTU - vxlan6Bytes
+		}
+		tunnel = &netlink.Vxlan{
+			LinkAttrs: attributes, VxlanId: of.vni(), SrcAddr: own.AsSlice(), Port: Port, VtepDevIndex: below.Attrs().Index,
+		}
+		if err := netlink.LinkAdd(tunnel); err != nil {
+			return nil, fmt.Errorf("VXLAN device: %w", err)
+		}
+	}
+	err = errors.Join(
+		withoutIPv6(of.tunnel()), netlink.LinkSetMasterByIndex(tunnel, bridge.Attrs().Index),
+		netlink.LinkSetLearning(tunnel, false), netlink.LinkSetUp(tunnel),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("VXLAN device: %w", err)
 	}
 	return tunnel, nil
 }
@@ -163,15 +183,16 @@ func forward(of *Network, own netip.Addr, tunnel netlink.Link) error {
 	return nil
 }
 
-// Connect lets packets through to a replica, by the name of its link, or holds them back.
-func Connect(link string, through bool) error {
+// Connect lets packets through to an attempt, by its link and its key, or holds them back. The link
+// may be a later attempt's by now: that one is left alone.
+func Connect(link, key string, through bool) error {
 	device, err := netlink.LinkByName(link)
-	if err != nil {
-		return fmt.Errorf("link %s of a replica: %w", link, err)
+	if err == nil && device.Attrs().Alias != key {
+		err = errors.New("it is another attempt's")
 	}
-	if through {
+	if err == nil && through {
 		err = netlink.LinkSetUp(device)
-	} else {
+	} else if err == nil {
 		err = netlink.LinkSetDown(device)
 	}
 	if err != nil {
@@ -180,31 +201,63 @@ func Connect(link string, through bool) error {
 	return nil
 }
 
-// Leave removes the node's part of the network of a link, unless other replicas of the launch are
-// here. The link itself is gone with the namespace of its replica.
-func (n *Node) Leave(link string) error {
+// There reports whether the link of an attempt is there. It goes with the attempt's namespace,
+// which stays as long as data waits to be sent.
+func There(link, key string) bool {
+	device, err := netlink.LinkByName(link)
+	return err == nil && device.Attrs().Alias == key
+}
+
+// Leave removes the link of an attempt, and the node's part of its network, unless other replicas
+// of the launch are here.
+func (n *Node) Leave(link, key string) error {
 	number, found := numberOf(link)
 	if !found {
 		return nil
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
+	if device, err := netlink.LinkByName(link); err == nil && device.Attrs().Alias == key {
+		if err := netlink.LinkDel(device); err != nil {
+			return fmt.Errorf("remove %s: %w", link, err)
+		}
+	}
 	links, err := netlink.LinkList()
 	if err != nil {
 		return err
 	}
-	of := Network{Number: number}
+	return removeUnused(&Network{Number: number}, links)
+}
+
+// removeUnused removes the node's part of a network to which no replica is linked.
+func removeUnused(of *Network, links []netlink.Link) (err error) {
 	for _, each := range links {
-		if name := each.Attrs().Name; name != link && strings.HasPrefix(name, of.bridge()+".") {
+		if strings.HasPrefix(each.Attrs().Name, of.bridge()+".") {
 			return nil
 		}
 	}
 	for _, each := range links {
-		if name := each.Attrs().Name; name == link || name == of.tunnel() || name == of.bridge() {
+		if name := each.Attrs().Name; name == of.tunnel() || name == of.bridge() {
 			if failed := netlink.LinkDel(each); failed != nil && !errors.Is(failed, unix.ENODEV) {
 				err = errors.Join(err, fmt.Errorf("remove %s: %w", name, failed))
 			}
 		}
 	}
-	return errors.Join(err, dropSeparation(&of))
+	return errors.Join(err, dropSeparation(of))
+}
+
+// Sweep removes what an earlier agent has left of networks to which no replica is linked.
+func (n *Node) Sweep() error {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	links, err := netlink.LinkList()
+	if err != nil {
+		return err
+	}
+	for _, each := range links {
+		if number, found := numberOf(each.Attrs().Name + "."); found && each.Type() == "bridge" {
+			err = errors.Join(err, removeUnused(&Network{Number: number}, links))
+		}
+	}
+	return err
 }

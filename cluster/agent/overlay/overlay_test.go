@@ -1,11 +1,14 @@
 package overlay
 
 import (
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"runtime"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -20,6 +23,17 @@ import (
 
 // uid is that of the replicas' owner.
 const uid = 65534
+
+// TestMain is also the main function of what makes namespaces.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == Role {
+		os.Exit(Main())
+	}
+	os.Exit(m.Run())
+}
+
+// key names the attempts of these tests.
+const key = "l-1.0.1"
 
 // machine is a node: a network namespace, and a goroutine whose thread is in it.
 type machine struct {
@@ -132,9 +146,7 @@ func network(number, own int, on ...*machine) *Network {
 func (m *machine) join(n *Network) (space *os.File) {
 	m.Helper()
 	m.do(func() (err error) {
-		if err = m.node.Update(n); err == nil {
-			space, err = m.node.Join(n, uid)
-		}
+		space, err = m.node.Join(m.Context(), n, Account{UID: uid, GID: uid}, key)
 		return err
 	})
 	m.Cleanup(func() { _ = space.Close() })
@@ -144,7 +156,7 @@ func (m *machine) join(n *Network) (space *os.File) {
 // connect lets packets through to a replica, or not.
 func (m *machine) connect(n *Network, through bool) {
 	m.Helper()
-	m.do(func() error { return Connect(n.Link(), through) })
+	m.do(func() error { return Connect(n.Link(), key, through) })
 }
 
 // listen answers connections in a namespace with the address of the caller, until the test ends.
@@ -288,31 +300,163 @@ func TestLeave(t *testing.T) {
 	m.join(first)
 	m.join(second)
 	for _, test := range []struct {
-		link string
-		left int
-	}{{first.Link(), 4}, {second.Link(), 2}, {"eth0", 2}} {
+		link, key string
+		want      []string
+	}{
+		{first.Link(), "another", []string{"phos7", "phos7.2", "phos7.3", "phos7v"}},
+		{first.Link(), key, []string{"phos7", "phos7.3", "phos7v"}},
+		{second.Link(), key, nil},
+		{"eth0", key, nil},
+	} {
 		m.do(func() error {
-			if err := m.node.Leave(test.link); err != nil {
+			if err := m.node.Leave(test.link, test.key); err != nil {
 				return err
 			}
-			links, err := netlink.LinkList()
-			if err == nil && test.link == first.Link() {
-				// Its own link goes with its namespace.
-				if device, err := netlink.LinkByName(first.Link()); err == nil {
-					_ = netlink.LinkDel(device)
-				}
-				return nil
+			if left := m.devices(); !slices.Equal(left, test.want) {
+				m.Errorf("after %s of %s: %v, want %v", test.link, test.key, left, test.want)
 			}
-			if err == nil && len(links) != test.left { // lo and up0 stay
-				var names []string
-				for _, each := range links {
-					names = append(names, each.Attrs().Name)
-				}
-				m.Errorf("after %s: %v", test.link, names)
-			}
-			return err
+			return nil
 		})
 	}
+}
+
+// devices returns the names of devices of launches. The caller is in the namespace.
+func (m *machine) devices() (names []string) {
+	links, err := netlink.LinkList()
+	if err != nil {
+		m.Error(err)
+	}
+	for _, each := range links {
+		if strings.HasPrefix(each.Attrs().Name, namePrefix) {
+			names = append(names, each.Attrs().Name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+// TestSweep: what is left of a network without replicas is removed, what is half made is completed.
+func TestSweep(t *testing.T) {
+	m := machines(t, 1)[0]
+	half := &netlink.Bridge{LinkAttrs: netlink.LinkAttrs{Name: "phos7"}}
+	m.do(func() error { return netlink.LinkAdd(half) })
+	first := network(7, 0, m)
+	space := m.join(first)
+	m.connect(first, true)
+	listen(t, m.space, "10.213.7.1:5000")
+	if got, err := ask(space, "10.213.7.1:5000", long); err != nil || got != "10.213.7.2" {
+		t.Errorf("after a half-made bridge: %q, %v", got, err)
+	}
+	m.do(func() error { return m.node.Update(network(8, 0, m)) })
+	m.do(func() error {
+		err := m.node.Sweep()
+		if left := m.devices(); !slices.Equal(left, []string{"phos7", "phos7.2", "phos7v"}) {
+			t.Errorf("what is left: %v", left)
+		}
+		return err
+	})
+}
+
+// send sends a datagram from a namespace.
+func send(t *testing.T, space *os.File, to string, data []byte) {
+	t.Helper()
+	err := inNamespace(space, func() error {
+		connection, err := net.Dial("udp4", to)
+		if err != nil {
+			return err
+		}
+		defer connection.Close()
+		_, err = connection.Write(data)
+		return err
+	})
+	if err != nil && !errors.Is(err, unix.EPERM) { // dropped on its way out
+		t.Fatal(err)
+	}
+}
+
+// TestForged: neither a replica nor a process of a node can send into the network of a launch, as
+// another node does.
+func TestForged(t *testing.T) {
+	all := machines(t, 2)
+	stranger, victim := network(7, 0, all[0], all[1]), network(8, 0, all[0])
+	from, there := all[0].join(stranger), all[0].join(victim)
+	other := all[1].join(network(7, 1, all[0], all[1]))
+	for _, each := range []*Network{stranger, victim} {
+		all[0].connect(each, true)
+	}
+	all[1].connect(network(7, 1, all[0], all[1]), true)
+	heard := make(chan []byte, 10)
+	err := inNamespace(there, func() error {
+		socket, err := net.ListenPacket("udp4", ":5000")
+		if err != nil {
+			return err
+		}
+		t.Cleanup(func() { _ = socket.Close() })
+		go func() {
+			for {
+				data := make([]byte, 100)
+				n, _, err := socket.ReadFrom(data)
+				if err != nil {
+					return
+				}
+				heard <- data[:n]
+			}
+		}()
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	frame := forged(victim)
+	for name, way := range map[string]struct {
+		from *os.File
+		to   string
+	}{
+		"by its own gateway":   {from, "10.213.7.1"},
+		"by its node":          {from, all[0].address},
+		"from another node":    {other, all[0].address},
+		"on the node":          {all[0].space, all[0].address},
+		"on the node, by lo":   {all[0].space, "127.0.0.1"},
+		"on the node's bridge": {all[0].space, "10.213.8.1"},
+	} {
+		if way.to == "127.0.0.1" {
+			all[0].do(func() error {
+				loopback, err := netlink.LinkByName("lo")
+				return errors.Join(err, netlink.LinkSetUp(loopback))
+			})
+		}
+		send(t, way.from, fmt.Sprintf("%s:%d", way.to, Port), frame)
+		select {
+		case got := <-heard:
+			t.Errorf("%s: the replica has got %q", name, got)
+		case <-time.After(short):
+		}
+	}
+	send(t, there, "10.213.8.2:5000", []byte("its own"))
+	if got := <-heard; string(got) != "its own" {
+		t.Errorf("the replica has got %q of its own", got)
+	}
+}
+
+// forged returns a packet of VXLAN with a datagram for the first replica of a launch.
+func forged(of *Network) []byte {
+	payload := []byte("forged")
+	vni := of.vni()
+	packet := []byte{8, 0, 0, 0, byte(vni >> 16), byte(vni >> 8), byte(vni), 0}
+	packet = append(packet, of.hardware(FirstHost)...)
+	packet = append(packet, of.hardware(FirstHost+1)...)
+	packet = append(packet, 8, 0)
+	udp := append([]byte{0x13, 0x89, 0x13, 0x88, 0, byte(8 + len(payload)), 0, 0}, payload...)
+	to, from := of.Address(FirstHost).As4(), of.Address(FirstHost+1).As4()
+	header := []byte{0x45, 0, 0, byte(20 + len(udp)), 0, 1, 0, 0, 64, 17, 0, 0}
+	header = append(append(header, from[:]...), to[:]...)
+	sum := uint32(0)
+	for i := 0; i < len(header); i += 2 {
+		sum += uint32(header[i])<<8 | uint32(header[i+1])
+	}
+	sum = ^(sum>>16 + sum&0xffff)
+	header[10], header[11] = byte(sum>>8), byte(sum)
+	return append(append(packet, header...), udp...)
 }
 
 // TestRead: orders that make no sense are refused.

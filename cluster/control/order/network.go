@@ -16,22 +16,26 @@ const prefixBits = 24
 // CountOf returns how many networks a range has. The first one is not used.
 func CountOf(all netip.Prefix) int { return 1<<(prefixBits-all.Bits()) - 1 }
 
-// prefix returns the addresses of the network with a number.
-func (m Maker) prefix(number int) netip.Prefix {
-	at := m.Networks.Masked().Addr().As4()
-	third := int(at[1])<<8 + int(at[2]) + number
-	at[1], at[2] = byte(third>>8), byte(third)
+// PrefixOf returns the addresses of the network of a range with a number.
+func PrefixOf(all netip.Prefix, number int) netip.Prefix {
+	at := all.Masked().Addr().As4()
+	middle := int(at[1])<<8 + int(at[2]) + number
+	at[1], at[2] = byte(middle>>8), byte(middle)
 	return netip.PrefixFrom(netip.AddrFrom4(at), prefixBits)
 }
 
-// network returns what an agent must know of the network of a launch; nil: it has none.
+// network returns what an agent must know of the network of a launch; nil: it has none. Its
+// addresses stay, also if the controllers have another range by now.
 func (m Maker) network(l *record.Launch, replica int) *api.Network {
 	if l.Network == 0 {
 		return nil
 	}
 	out := &api.Network{
-		Number: uint32(l.Network), Prefix: m.prefix(l.Network).String(), Range: m.Networks.String(),
+		Number: uint32(l.Network), Prefix: l.Prefix, Range: m.Networks.String(),
 		Own: uint32(firstHost + replica), Hosts: uint32(firstHost + len(l.State.Replicas) - 1),
+	}
+	if prefix, err := netip.ParsePrefix(l.Prefix); err == nil && !m.Networks.Overlaps(prefix) {
+		out.Range = l.Prefix
 	}
 	for i := range l.State.Replicas {
 		if r := &l.State.Replicas[i]; r.Live {
@@ -46,7 +50,11 @@ func (m Maker) addressOf(l *record.Launch, replica int) string {
 	if l.Network == 0 {
 		return m.Address(l.State.Replicas[replica].Node)
 	}
-	at := m.prefix(l.Network).Addr().As4()
+	prefix, err := netip.ParsePrefix(l.Prefix)
+	if err != nil {
+		return "" // never: a leader has written it
+	}
+	at := prefix.Addr().As4()
 	at[3] = byte(firstHost + replica)
 	return netip.AddrFrom4(at).String()
 }

@@ -35,14 +35,19 @@ func NetworkOwner(pid int) (uid uint32, err error) {
 		return 0, err
 	}
 	defer network.Close()
-	users, err := unix.IoctlRetInt(int(network.Fd()), unix.NS_GET_USERNS)
+	return OwnerOf(network)
+}
+
+// OwnerOf returns the user that has made the user namespace to which a namespace belongs.
+func OwnerOf(namespace *os.File) (uid uint32, err error) {
+	users, err := unix.IoctlRetInt(int(namespace.Fd()), unix.NS_GET_USERNS)
 	if err != nil {
-		return 0, fmt.Errorf("owner of the network of pid %d: %w", pid, err)
+		return 0, fmt.Errorf("owner of a namespace: %w", err)
 	}
 	defer unix.Close(users)
 	uid, err = unix.IoctlGetUint32(users, unix.NS_GET_OWNER_UID)
 	if err != nil {
-		return 0, fmt.Errorf("owner of the network of pid %d: %w", pid, err)
+		return 0, fmt.Errorf("owner of a namespace: %w", err)
 	}
 	return uid, nil
 }

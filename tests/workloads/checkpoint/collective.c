@@ -34,7 +34,8 @@ static int number_of(const char *variable)
 /* The connection to the other rank. */
 static int meet(int rank)
 {
-	struct sockaddr_in at = {.sin_family = AF_INET, .sin_port = htons(number_of("MASTER_PORT"))};
+	struct sockaddr_in at = {.sin_family = AF_INET,
+				 .sin_port = htons(number_of("MASTER_PORT"))};
 	CHECK(inet_pton(AF_INET, getenv("MASTER_ADDR"), &at.sin_addr) == 1);
 	int made = socket(AF_INET, SOCK_STREAM, 0), one = 1;
 	CHECK(made >= 0);
