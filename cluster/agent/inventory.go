@@ -27,7 +27,7 @@ const foreignVariable = "PHOS_TEST_FOREIGN_GPUS"
 
 // Inventory implements link.Host.
 func (a *Agent) Inventory(ctx context.Context) *clusterapi.Inventory {
-	i := &clusterapi.Inventory{Cpus: uint32(runtime.NumCPU()), Os: osName()}
+	i := &clusterapi.Inventory{Cpus: uint32(runtime.NumCPU()), Os: osName(), Networks: true}
 	var info unix.Sysinfo_t
 	if unix.Sysinfo(&info) == nil {
 		i.MemoryBytes = info.Totalram * uint64(info.Unit)

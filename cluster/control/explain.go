@@ -121,6 +121,8 @@ func (l *Leader) blocker(n *node, want *fit.Need) string {
 		return "not where the launch may run"
 	case len(want.Replicas) == 1 && !reaches(&t, &want.Replicas[0], l.nodes):
 		return fmt.Sprintf("its image is on the disk of node %s, and cannot be fetched from there", strings.Join(want.Replicas[0].Nodes, ", "))
+	case want.OwnNetwork && !t.Networks:
+		return "its agent is of an older version, and makes no networks of launches"
 	case n.Cordoned || n.Draining:
 		return "cordoned"
 	case !t.Open:

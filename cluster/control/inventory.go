@@ -82,7 +82,7 @@ func inventoryOf(said *api.Inventory) record.Inventory {
 	i := record.Inventory{
 		CPUs: int(said.GetCpus()), MemoryBytes: said.GetMemoryBytes(), OS: said.GetOs(), Kernel: said.GetKernel(),
 		Phosd: said.GetPhosdVersion(), PhosdError: said.GetPhosdError(), ChoosesGPUs: said.GetChoosesGpus(),
-		ImagesPort: int(said.GetImagesPort()), SavesTogether: said.GetSavesTogether(),
+		ImagesPort: int(said.GetImagesPort()), SavesTogether: said.GetSavesTogether(), Networks: said.GetNetworks(),
 	}
 	for _, g := range said.GetGpus() {
 		i.GPUs = append(i.GPUs, record.GPU{

@@ -48,3 +48,23 @@ func TestNetworks(t *testing.T) {
 		t.Error("a launch without a network has one")
 	}
 }
+
+// TestNodeWithoutNetworks: a launch with a network of its own does not run where the agent makes
+// none.
+func TestNodeWithoutNetworks(t *testing.T) {
+	w := newWorld(t)
+	a := w.join("a", 1)
+	a.detach()
+	a.old = true
+	a.attach()
+	spec := simple(1, 0)
+	spec.Network = launch.OwnNetwork
+	if _, err := w.submit(spec, Submission{Owner: "ada", By: "ada"}); err == nil || !strings.Contains(err.Error(), "an agent that makes networks") {
+		t.Errorf("without any node that makes networks: %v", err)
+	}
+	w.join("b", 1)
+	id := w.launch(spec)
+	if l := w.await(id, launch.Running); l.State.Replicas[0].Node != "b" {
+		t.Errorf("it runs on node %s", l.State.Replicas[0].Node)
+	}
+}

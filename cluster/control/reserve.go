@@ -174,7 +174,7 @@ func (l *Leader) gpuKinds() map[gpuKind]struct{} {
 func (n *node) tableNode() fit.Node {
 	t := fit.Node{
 		Name: n.Name, Cluster: n.Cluster, Shard: n.Shard, Open: n.open, GPUs: n.Inventory.GPUs,
-		ChoosesGPUs: n.Inventory.ChoosesGPUs, SharesImages: n.sharesImages(),
+		ChoosesGPUs: n.Inventory.ChoosesGPUs, Networks: n.Inventory.Networks, SharesImages: n.sharesImages(),
 		Millicpus: uint64(n.Inventory.CPUs) * 1000, Memory: n.Inventory.MemoryBytes,
 	}
 	for _, r := range n.live {

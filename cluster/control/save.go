@@ -349,9 +349,12 @@ func (c cutter) arrived(e *entry, replica int, said *api.CutArrival) {
 	}
 	open := m.Open()
 	v, tell := m.Arrive(replica, meeting.Arrival{Step: int(said.GetStep()), Point: said.GetPoint(), Busy: said.GetBusy()})
-	if v.Failed == nil && len(tell) > 0 && said.GetImage() != nil {
-		c.complete(e, func(images map[int]string) launch.Event { return launch.CutTaken{Images: images} })
-		return
+	if v.Failed == nil && len(tell) > 0 && said.GetPoint() == meeting.PointComplete {
+		err := c.complete(e, func(images map[int]string) launch.Event { return launch.CutTaken{Images: images} })
+		if err == nil {
+			return
+		}
+		v.Failed = err
 	}
 	c.tell(e, v, tell)
 	if open && errors.Is(m.Failed(), meeting.ErrApart) {
@@ -377,12 +380,13 @@ func (c cutter) keep(e *entry, replica int, image *record.Image) {
 	}
 	e.cut.images[replica] = image
 	if len(e.cut.images) == len(m.Parts) {
-		c.complete(e, func(images map[int]string) launch.Event { return launch.Checkpointed{Images: images} })
+		_ = c.complete(e, func(images map[int]string) launch.Event { return launch.Checkpointed{Images: images} })
 	}
 }
 
-// complete makes the images of all replicas the launch's cut.
-func (c cutter) complete(e *entry, event func(map[int]string) launch.Event) {
+// complete makes the images of all replicas the launch's cut. It fails if they are not all there:
+// then there is no cut.
+func (c cutter) complete(e *entry, event func(map[int]string) launch.Event) error {
 	names := map[int]string{}
 	for replica, image := range e.cut.images {
 		names[replica] = image.Name()
@@ -390,7 +394,7 @@ func (c cutter) complete(e *entry, event func(map[int]string) launch.Event) {
 	if _, err := e.State.Apply(event(names)); err != nil { // replicas have come or gone
 		c.giveUp(e, err)
 		c.again(e, err)
-		return
+		return err
 	}
 	e.cut.meeting.Complete()
 	var longest time.Duration
@@ -409,6 +413,7 @@ func (c cutter) complete(e *entry, event func(map[int]string) launch.Event) {
 		len(names), longest.Round(time.Millisecond/10), bytes>>20, written>>20))
 	c.mustApply(e, event(names))
 	c.then(func() { library(c).copy() })
+	return nil
 }
 
 // tell tells some parts of a cut how it goes on.
@@ -473,7 +478,7 @@ func (c cutter) partChanged(e *entry, replica int, what string) {
 
 // look has a launch saved when its next cut is due, or was wanted when not all replicas ran.
 func (c cutter) look(e *entry, now time.Time) {
-	if e.State.Spec.SavedTogether() == 0 || e.State.Phase != launch.Running || e.cutting() || c.cannotCut(e) != nil {
+	if e.State.Phase != launch.Running || e.State.Spec.SavedTogether() == 0 || e.cutting() || c.cannotCut(e) != nil {
 		return
 	}
 	parts, all := e.cutParts()

@@ -230,7 +230,7 @@ func (a *fakeAgent) attach() {
 	a.stop = stop
 	leader := a.w.leader
 	hello := &api.Hello{Node: a.name, BootId: a.boot, Address: "10.0.0.1", Inventory: &api.Inventory{
-		Cpus: 8, MemoryBytes: 1 << 34, ChoosesGpus: !a.old, SavesTogether: !a.old,
+		Cpus: 8, MemoryBytes: 1 << 34, ChoosesGpus: !a.old, SavesTogether: !a.old, Networks: !a.old,
 	}}
 	if a.shares {
 		hello.Inventory.ImagesPort = 9413

@@ -50,13 +50,16 @@ type Inventory struct {
 	ImagesPort int `json:"images_port,omitempty"`
 	// SavesTogether means that its agent and phosd save replicas in one cut with others.
 	SavesTogether bool `json:"saves_together,omitempty"`
+	// Networks means that its agent makes networks of launches.
+	Networks bool `json:"networks,omitempty"`
 }
 
 // Equal reports whether two inventories are the same.
 func (i Inventory) Equal(other Inventory) bool {
 	return i.CPUs == other.CPUs && i.MemoryBytes == other.MemoryBytes && i.OS == other.OS && i.Kernel == other.Kernel &&
 		i.Phosd == other.Phosd && i.PhosdError == other.PhosdError && i.ChoosesGPUs == other.ChoosesGPUs &&
-		i.ImagesPort == other.ImagesPort && i.SavesTogether == other.SavesTogether && slices.Equal(i.GPUs, other.GPUs)
+		i.ImagesPort == other.ImagesPort && i.SavesTogether == other.SavesTogether &&
+		i.Networks == other.Networks && slices.Equal(i.GPUs, other.GPUs)
 }
 
 // GPU is a GPU of a node.

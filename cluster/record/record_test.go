@@ -64,7 +64,7 @@ func someNode() *Node {
 		Cordoned: true, Draining: true, Address: "198.18.0.1", BootID: "b", Version: "0.1.0", Gone: true, GoneAt: at,
 		Inventory: Inventory{
 			CPUs: 8, MemoryBytes: 1 << 34, OS: "Debian", Kernel: "6.1", Phosd: "0.1.0", PhosdError: "no phosd",
-			ChoosesGPUs: true, ImagesPort: 9413, SavesTogether: true,
+			ChoosesGPUs: true, ImagesPort: 9413, SavesTogether: true, Networks: true,
 			GPUs: []GPU{{Index: 1, Name: "Soft", UUID: "GPU-1", MemoryBytes: 1 << 33, Software: true, Foreign: 1, Bad: "lost"}},
 		},
 	}
@@ -145,8 +145,9 @@ func TestFormat(t *testing.T) {
 		}
 	}
 	apart, old := someNode(), someNode()
-	apart.Inventory.SavesTogether = false
+	apart.Inventory.SavesTogether, apart.Inventory.Networks = false, false
 	old.Inventory.ChoosesGPUs, old.Inventory.ImagesPort, old.Inventory.SavesTogether = false, 0, false
+	old.Inventory.Networks = false
 	for version, want := range map[int]*Node{1: old, 2: apart, 3: n} {
 		text, err := os.ReadFile(fmt.Sprintf("testdata/node.v%d.json", version))
 		if err != nil {

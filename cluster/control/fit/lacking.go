@@ -31,15 +31,19 @@ func (f *fitting) lacking() string {
 	for i := range f.need.Replicas {
 		r := &f.need.Replicas[i]
 		if !slices.ContainsFunc(f.assigned, func(a launch.Assignment) bool { return a.Replica == r.Number }) {
-			return fmt.Sprintf("replica %d of %d finds no node with %s", r.Number, len(f.need.Replicas), r.text(f.need.Place))
+			return fmt.Sprintf("replica %d of %d finds no node with %s", r.Number, len(f.need.Replicas), r.text(f.need))
 		}
 	}
 	return "its replicas do not fit together"
 }
 
 // text says what a replica wants.
-func (r *Replica) text(place launch.Place) string {
+func (r *Replica) text(of *Need) string {
 	var wants []string
+	place := of.Place
+	if of.OwnNetwork {
+		wants = append(wants, "an agent that makes networks")
+	}
 	if r.GPUs > 0 {
 		gpus := fmt.Sprintf("%d GPUs", r.GPUs)
 		for _, models := range r.Models {

@@ -14,7 +14,9 @@ type Need struct {
 	Place  launch.Place
 	// RefusesToWait means that it ends if there is no room for it now.
 	RefusesToWait bool
-	Replicas      []Replica
+	// OwnNetwork means that its replicas have a network of their own.
+	OwnNetwork bool
+	Replicas   []Replica
 }
 
 // Replica is what one of them wants of its node.
@@ -38,7 +40,7 @@ type Replica struct {
 
 // NeedOf returns what some replicas of a launch want.
 func NeedOf(id string, s *launch.State, replicas []int) Need {
-	n := Need{Launch: id, Place: s.Spec.Place, RefusesToWait: s.Spec.Queue == launch.Refuse}
+	n := Need{Launch: id, Place: s.Spec.Place, RefusesToWait: s.Spec.Queue == launch.Refuse, OwnNetwork: s.Spec.Network == launch.OwnNetwork}
 	for _, i := range replicas {
 		n.Replicas = append(n.Replicas, ReplicaOf(&s.Spec, &s.Replicas[i], i))
 	}
@@ -73,7 +75,7 @@ func (n Need) allGPUs() (sum int) {
 // Constraint returns what distinguishes this need from others that want as many GPUs.
 func (n Need) Constraint() string {
 	var text strings.Builder
-	fmt.Fprintf(&text, "%+v", n.Place)
+	fmt.Fprintf(&text, "%+v %v", n.Place, n.OwnNetwork)
 	for _, r := range n.Replicas {
 		r.Number, r.Ports = 0, 0
 		fmt.Fprintf(&text, " %+v", r)

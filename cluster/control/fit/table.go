@@ -21,6 +21,8 @@ type Node struct {
 	GPUs              []record.GPU
 	// ChoosesGPUs is as in record.Inventory.
 	ChoosesGPUs bool
+	// Networks means that replicas with networks of their own can run there.
+	Networks bool
 	// SharesImages means that the node and others like it fetch images from each other.
 	SharesImages bool
 	// Launches are those with processes there; Exclusive is the one that wants the node for itself.
@@ -47,6 +49,8 @@ func (t *Node) Takes(n *Need, r *Replica, has Taken) bool {
 	case !t.Open, !t.Allowed(n.Place), t.Exclusive != "" && t.Exclusive != n.Launch:
 		return false
 	case n.Place.WholeNodes && slices.ContainsFunc(t.Launches, func(id string) bool { return id != n.Launch }):
+		return false
+	case n.OwnNetwork && !t.Networks:
 		return false
 	case r.Millicpus+has.Millicpus > t.Millicpus, r.Memory+has.Memory > t.Memory:
 		return false

@@ -23,8 +23,12 @@ type Arrival struct {
 	Busy string
 }
 
-// PointCut is the point at which parts go on that run on: ckpt.PointCut, of a layer above.
-const PointCut = "cut"
+// Points of a layer above, package ckpt: parts that run on go on after PointCut; those that end
+// wait at PointComplete.
+const (
+	PointCut      = "cut"
+	PointComplete = "complete"
+)
 
 // Verdict is what parts do next, after a step.
 type Verdict struct {
