@@ -40,7 +40,7 @@ class DescribeTest(unittest.TestCase):
         )
         self.assertEqual(got, {
             "name": "name", "description": "description", "queue": "refuse", "priority": -2, "time_limit": "12h",
-            "after": ["l-1"], "restartable": True, "env": {"C": "3"},
+            "after": ["l-1"], "restartable": True, "network": "own", "env": {"C": "3"},
             "place": {"cluster": "east", "shard": "red", "hostnames": ["n1"], "whole_nodes": True},
             "source": {"git": "https://example.org/x", "branch": "main", "commit": "a" * 40},
             "checkpoint": {"every": "10m", "on": ["preempt"], "keep": 3, "dir": "/mnt"},
