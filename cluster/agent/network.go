@@ -39,9 +39,8 @@ func (t *attempt) join(ctx context.Context, spec *supervisor.Spec, order *api.Or
 	if err != nil {
 		return err
 	}
-	account := overlay.Account{UID: owner.uid, GID: owner.gid, Groups: owner.groups}
 	spec.Link = network.Link()
-	spec.Network, err = a.networks.Join(ctx, network, account, t.key.String())
+	spec.Network, err = a.networks.Join(ctx, network, owner.rights(), t.key.String())
 	if err != nil {
 		return errors.Join(err, a.networks.Leave(spec.Link, t.key.String()))
 	}

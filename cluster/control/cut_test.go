@@ -43,6 +43,16 @@ func newTrio(t *testing.T, change ...func(*launch.Spec)) *trio {
 	return c
 }
 
+// stuckAt begins a cut, and waits until all parts but the one on b wait at a point: that one is
+// held there.
+func (c *trio) stuckAt(at ckpt.Point, begin func()) {
+	c.Helper()
+	c.b.holdAt(at)
+	begin()
+	c.a.awaitAt(at, 2)
+	c.b.awaitAt(at, 1)
+}
+
 // checkpoint asks for a cut after which the launch runs on.
 func (c *trio) checkpoint() (err error) {
 	c.Helper()
@@ -369,10 +379,7 @@ func TestCutTakeover(t *testing.T) {
 						c.a.awaitAt(points[next], 2)
 					}
 				} else {
-					c.b.holdAt(at)
-					c.suspend()
-					c.a.awaitAt(at, 2)
-					c.b.awaitAt(at, 1)
+					c.stuckAt(at, c.suspend)
 				}
 				c.depose()
 				c.a.detach()
@@ -463,10 +470,7 @@ func TestReplicaEndsInCut(t *testing.T) {
 	for _, at := range points[1:] {
 		t.Run(string(at), func(t *testing.T) {
 			c := newTrio(t)
-			c.b.holdAt(at)
-			c.suspend()
-			c.a.awaitAt(at, 2)
-			c.b.awaitAt(at, 1)
+			c.stuckAt(at, c.suspend)
 			c.b.finish(c.onB, 0)
 			got := c.await(c.id, launch.Suspended)
 			c.checkEnds(2)
@@ -566,10 +570,7 @@ func TestSuspendedInCut(t *testing.T) {
 	for _, at := range points[:4] {
 		t.Run(string(at), func(t *testing.T) {
 			c := newTrio(t)
-			c.b.holdAt(at)
-			c.mustCheckpoint()
-			c.a.awaitAt(at, 2)
-			c.b.awaitAt(at, 1)
+			c.stuckAt(at, c.mustCheckpoint)
 			c.suspend()
 			c.b.letGo()
 			c.awaitSuspended(0, 1, 2)
@@ -582,10 +583,7 @@ func TestAskedInCut(t *testing.T) {
 	for _, at := range points[:4] {
 		t.Run(string(at), func(t *testing.T) {
 			c := newTrio(t)
-			c.b.holdAt(at)
-			c.mustCheckpoint()
-			c.a.awaitAt(at, 2)
-			c.b.awaitAt(at, 1)
+			c.stuckAt(at, c.mustCheckpoint)
 			c.mustCheckpoint()
 			c.b.letGo()
 			c.checkCut(c.awaitCuts(1), 0, 1, 2)
@@ -600,10 +598,7 @@ func TestAskedTakeover(t *testing.T) {
 	for _, at := range points[:4] {
 		t.Run(string(at), func(t *testing.T) {
 			c := newTrio(t)
-			c.b.holdAt(at)
-			c.mustCheckpoint()
-			c.a.awaitAt(at, 2)
-			c.b.awaitAt(at, 1)
+			c.stuckAt(at, c.mustCheckpoint)
 			c.b.mu.Lock()
 			c.b.cuts.deaf = true
 			c.b.mu.Unlock()

@@ -4,11 +4,12 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
-	"runtime"
+	"os"
 	"strings"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -36,36 +37,20 @@ const (
 var errDiag = errors.New("answer of the kernel about unix sockets")
 
 // unixSockets lists the unix sockets of the network namespace of a process, by inode.
-func unixSockets(pid int, elsewhere bool) (map[uint32]unixSocket, error) {
+func unixSockets(pid int, elsewhere bool) (found map[uint32]unixSocket, err error) {
 	if !elsewhere {
 		return askUnixSockets()
 	}
-	type result struct {
-		found map[uint32]unixSocket
-		err   error
-	}
-	done := make(chan result)
-	go func() {
-		// The goroutine ends with its thread locked, because the thread is in another namespace.
-		runtime.LockOSThread()
-		found, err := enterAndAsk(pid)
-		done <- result{found, err}
-	}()
-	r := <-done
-	return r.found, r.err
-}
-
-// enterAndAsk lists the unix sockets of another process's network namespace.
-func enterAndAsk(pid int) (map[uint32]unixSocket, error) {
 	space, err := proc.OpenNamespace(pid, "net")
 	if err != nil {
 		return nil, err
 	}
 	defer space.Close()
-	if err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET); err != nil {
-		return nil, fmt.Errorf("enter the network of pid %d: %w", pid, err)
-	}
-	return askUnixSockets()
+	err = namespace.Do([]*os.File{space}, func() (err error) {
+		found, err = askUnixSockets()
+		return err
+	})
+	return found, err
 }
 
 // askUnixSockets lists the unix sockets of the calling thread's network namespace, by inode.

@@ -20,12 +20,12 @@ const cutHosts = 4
 // crowd is a cluster of several hosts, the first of which has the controller, too.
 type crowd struct {
 	*testing.T
-	all    []*hosts.Host
-	phosds []*hosts.Daemon
+	all            []*hosts.Host
+	phosds, agents []*hosts.Daemon
 }
 
-// newCrowd starts a cluster.
-func newCrowd(t *testing.T, count int) *crowd {
+// newCrowd starts a cluster, whose phosds have some flags.
+func newCrowd(t *testing.T, count int, flags ...string) *crowd {
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
 	harness.Need(t, "build", harness.Built())
@@ -34,10 +34,12 @@ func newCrowd(t *testing.T, count int) *crowd {
 		Name: "controller", ReadyFD: true, Arguments: []string{filepath.Join(harness.Bin(), "phos-controller")},
 	})
 	for _, h := range c.all {
-		c.phosds = append(c.phosds, h.Phosd(1, "--log-level=debug"))
+		c.phosds = append(c.phosds, h.Phosd(1, flags...))
 		agent := filepath.Join(harness.Bin(), "phos-agent")
 		h.Run(agent, "join", harness.JoinToken(c.all[0].RunCLI("node", "token")))
-		h.Daemon(hosts.Daemon{Name: "agent", ReadyFD: true, Arguments: []string{agent, "run", "--allow-root"}})
+		c.agents = append(c.agents, h.Daemon(hosts.Daemon{
+			Name: "agent", ReadyFD: true, Arguments: []string{agent, "run", "--allow-root"},
+		}))
 	}
 	harness.Eventually(t, "all nodes are ready", func() bool {
 		return strings.Count(c.cli("node", "list"), "ready") == count
@@ -62,7 +64,7 @@ func (c *crowd) launch(arguments ...string) string {
 // measureCut compares the pause of a cut over several hosts with what the slowest of them needs
 // for its own part, and what networks of their own cost replicas that talk to each other.
 func measureCut(t *testing.T, b *bench) []row {
-	c := newCrowd(t, cutHosts)
+	c := newCrowd(t, cutHosts, "--log-level=debug")
 	return append(c.pauses(b), c.talks(b)...)
 }
 

@@ -6,50 +6,24 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
-	"github.com/phos-gpu/phos/tests/harness"
 	"github.com/phos-gpu/phos/tests/hosts"
 )
 
 // movable is a launch on two hosts that holds device memory, with the page that controls it.
 type movable struct {
 	*holder
-	all    []*hosts.Host
-	agents []*hosts.Daemon
-	id     string
+	*crowd
+	id string
 }
 
 // startMovable starts a cluster of two hosts, and a launch on one of them.
 func startMovable(t *testing.T, b *bench) *movable {
-	_, err := harness.CRIU()
-	harness.Need(t, "criu", err)
-	harness.Need(t, "build", harness.Built())
-	m := &movable{all: hosts.New(t, 2, hosts.Options{})}
-	m.all[0].Daemon(hosts.Daemon{
-		Name: "controller", ReadyFD: true, Arguments: []string{filepath.Join(harness.Bin(), "phos-controller")},
-	})
-	for _, h := range m.all {
-		h.Phosd(1, fmt.Sprintf("--gpus=soft:1,memory=%dMiB", 2*b.bytes/mebibyte), "--log-level=warn")
-		agent := filepath.Join(harness.Bin(), "phos-agent")
-		h.Run(agent, "join", harness.JoinToken(m.all[0].RunCLI("node", "token")))
-		m.agents = append(m.agents, h.Daemon(hosts.Daemon{
-			Name: "agent", ReadyFD: true, Arguments: []string{agent, "run", "--allow-root"},
-		}))
-	}
-	harness.Eventually(t, "both nodes are ready", func() bool {
-		return strings.Count(m.all[0].RunCLI("node", "list"), "ready") == 2
-	})
-	page := newPage(t, filepath.Join(m.all[0].Shared(), "page"))
-	m.holder = &holder{t: t, page: page, bytes: b.bytes}
-	said := m.all[0].RunCLI("launch", "--no-code", "--gpus=1", "--json", "--",
-		b.compiledMemoryProgram(t), hosts.SharedDir+"/page", fmt.Sprint(b.bytes/mebibyte))
-	var launched []struct{ ID string }
-	if err := json.Unmarshal([]byte(said), &launched); err != nil || len(launched) != 1 {
-		t.Fatalf("%v: %s", err, said)
-	}
-	m.id = launched[0].ID
+	c := newCrowd(t, 2, fmt.Sprintf("--gpus=soft:1,memory=%dMiB", 2*b.bytes/mebibyte), "--log-level=warn")
+	page := newPage(t, filepath.Join(c.all[0].Shared(), "page"))
+	m := &movable{holder: &holder{t: t, page: page, bytes: b.bytes}, crowd: c}
+	m.id = c.launch("--gpus=1", "--", b.compiledMemoryProgram(t), hosts.SharedDir+"/page", fmt.Sprint(b.bytes/mebibyte))
 	m.await("its memory is written", func() bool { return m.get(steps) > 0 })
 	return m
 }
@@ -76,7 +50,7 @@ func measureElsewhere(t *testing.T, b *bench) []row {
 	m := startMovable(t, b)
 	m.set(rewriteBytesPerSecond, b.bytes/100)
 	var still, whole, pauses, sent []float64
-	cli := m.all[0].RunCLI
+	cli := m.cli
 	for i := range b.rounds {
 		m.waitStep()
 		pauses = append(pauses, m.longestGap(func() { cli("checkpoint", m.id) }))
@@ -128,7 +102,7 @@ func (v launchView) node() string { return v.Replicas[0].Node }
 // view returns how the launch is.
 func (m *movable) view() (view launchView) {
 	m.t.Helper()
-	said := m.all[0].RunCLI("show", m.id, "--json")
+	said := m.cli("show", m.id, "--json")
 	if err := json.Unmarshal([]byte(said), &view); err != nil || len(view.Replicas) != 1 {
 		m.t.Fatalf("%v: %s", err, said)
 	}

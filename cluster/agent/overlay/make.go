@@ -15,6 +15,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -24,26 +25,14 @@ const Role = "network"
 // makeTime is how long a namespace may take to be made: its owner may stop what makes it.
 const makeTime = 10 * time.Second
 
-// Account is the user to whom a namespace belongs.
-type Account struct {
-	UID, GID uint32
-	Groups   []uint32
-}
-
 // newNamespace makes a network namespace that belongs to a user namespace of a user. All that is
 // ever in it, or is the user's and makes it, has nothing of root's: the user may stop, trace and
 // kill it.
-func newNamespace(ctx context.Context, of Account) (*os.File, error) {
+func newNamespace(ctx context.Context, of saver.Owner) (*os.File, error) {
 	ctx, cancel := context.WithTimeout(ctx, makeTime)
 	defer cancel()
-	command := exec.CommandContext(ctx, proc.OwnExecutable, Role)
-	command.Args[0], command.Dir, command.Env, command.WaitDelay = os.Args[0], "/", []string{}, time.Second
-	command.SysProcAttr = &syscall.SysProcAttr{
-		Setsid: true, Pdeathsig: syscall.SIGKILL,
-		Credential: &syscall.Credential{Uid: of.UID, Gid: of.GID, Groups: of.Groups},
-		// Some hosts allow user namespaces only with it.
-		AmbientCaps: []uintptr{unix.CAP_SYS_ADMIN},
-	}
+	command := of.Command(ctx, Role)
+	command.SysProcAttr.AmbientCaps = []uintptr{unix.CAP_SYS_ADMIN} // some hosts allow user namespaces only with it
 	var problems strings.Builder
 	command.Stderr = &problems
 	in, err := command.StdinPipe()

@@ -6,12 +6,13 @@ import (
 	"fmt"
 	"net"
 	"os"
-	"runtime"
 
 	"github.com/vishvananda/netlink"
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/cluster/agent/saver"
+	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -19,7 +20,7 @@ import (
 // to the network, which holds packets back until Connect. The caller starts processes in it, and
 // closes it: it lasts as long as one of these. The key names the attempt: others leave its link
 // alone.
-func (n *Node) Join(ctx context.Context, of *Network, as Account, key string) (*os.File, error) {
+func (n *Node) Join(ctx context.Context, of *Network, as saver.Owner, key string) (*os.File, error) {
 	space, err := newNamespace(ctx, as)
 	if err != nil {
 		return nil, fmt.Errorf("network namespace: %w", err)
@@ -100,7 +101,7 @@ func configure(of *Network, space *os.File) error {
 	if err := inside.RouteAdd(route); err != nil {
 		return fmt.Errorf("route: %w", err)
 	}
-	return inNamespace(space, patience)
+	return namespace.Do([]*os.File{space}, patience)
 }
 
 // patience lets connections wait for an end that is being moved, and go on at once when it is back.
@@ -116,18 +117,4 @@ func patience() error {
 		}
 	}
 	return nil
-}
-
-// inNamespace calls a function on a thread in a namespace.
-func inNamespace(space *os.File, do func() error) error {
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine
-		err := unix.Setns(int(space.Fd()), unix.CLONE_NEWNET)
-		if err == nil {
-			err = do()
-		}
-		done <- err
-	}()
-	return <-done
 }

@@ -183,16 +183,27 @@ func forward(of *Network, own netip.Addr, tunnel netlink.Link) error {
 	return nil
 }
 
-// Connect lets packets through to an attempt, by its link and its key, or holds them back. The link
-// may be a later attempt's by now: that one is left alone.
-func Connect(link, key string, through bool) error {
+// linkOf returns the link of an attempt, by its key: a later attempt may have one of the same name.
+func linkOf(link, key string) (netlink.Link, error) {
 	device, err := netlink.LinkByName(link)
 	if err == nil && device.Attrs().Alias != key {
 		err = errors.New("it is another attempt's")
 	}
-	if err == nil && through {
+	if err != nil {
+		return nil, fmt.Errorf("link %s of a replica: %w", link, err)
+	}
+	return device, nil
+}
+
+// Connect lets packets through to an attempt, or holds them back.
+func Connect(link, key string, through bool) error {
+	device, err := linkOf(link, key)
+	if err != nil {
+		return err
+	}
+	if through {
 		err = netlink.LinkSetUp(device)
-	} else if err == nil {
+	} else {
 		err = netlink.LinkSetDown(device)
 	}
 	if err != nil {
@@ -204,8 +215,8 @@ func Connect(link, key string, through bool) error {
 // There reports whether the link of an attempt is there. It goes with the attempt's namespace,
 // which stays as long as data waits to be sent.
 func There(link, key string) bool {
-	device, err := netlink.LinkByName(link)
-	return err == nil && device.Attrs().Alias == key
+	_, err := linkOf(link, key)
+	return err == nil
 }
 
 // Leave removes the link of an attempt, and the node's part of its network, unless other replicas
@@ -217,7 +228,7 @@ func (n *Node) Leave(link, key string) error {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if device, err := netlink.LinkByName(link); err == nil && device.Attrs().Alias == key {
+	if device, err := linkOf(link, key); err == nil {
 		if err := netlink.LinkDel(device); err != nil {
 			return fmt.Errorf("remove %s: %w", link, err)
 		}

@@ -16,7 +16,9 @@ import (
 	"github.com/vishvananda/netns"
 	"golang.org/x/sys/unix"
 
+	"github.com/phos-gpu/phos/cluster/agent/saver"
 	"github.com/phos-gpu/phos/cluster/api"
+	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/tests/harness"
 )
@@ -146,7 +148,7 @@ func network(number, own int, on ...*machine) *Network {
 func (m *machine) join(n *Network) (space *os.File) {
 	m.Helper()
 	m.do(func() (err error) {
-		space, err = m.node.Join(m.Context(), n, Account{UID: uid, GID: uid}, key)
+		space, err = m.node.Join(m.Context(), n, saver.Owner{UID: uid, GID: uid}, key)
 		return err
 	})
 	m.Cleanup(func() { _ = space.Close() })
@@ -158,6 +160,9 @@ func (m *machine) connect(n *Network, through bool) {
 	m.Helper()
 	m.do(func() error { return Connect(n.Link(), key, through) })
 }
+
+// inNamespace does something in a namespace.
+func inNamespace(space *os.File, do func() error) error { return namespace.Do([]*os.File{space}, do) }
 
 // listen answers connections in a namespace with the address of the caller, until the test ends.
 func listen(t *testing.T, space *os.File, address string) {

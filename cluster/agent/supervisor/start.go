@@ -12,12 +12,12 @@ import (
 	"os/exec"
 	"path"
 	"path/filepath"
-	"runtime"
 	"time"
 
 	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/internal/linux/fdpass"
+	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/procgroup"
 )
@@ -146,16 +146,7 @@ func startIn(network *os.File, command *exec.Cmd) error {
 	if network == nil {
 		return command.Start()
 	}
-	done := make(chan error)
-	go func() {
-		runtime.LockOSThread() // the thread ends with the goroutine: it is in another namespace
-		err := unix.Setns(int(network.Fd()), unix.CLONE_NEWNET)
-		if err == nil {
-			err = command.Start()
-		}
-		done <- err
-	}()
-	return <-done
+	return namespace.Do([]*os.File{network}, command.Start)
 }
 
 // environment keeps a supervisor small: it has little to do, and there are hundreds on a node. It

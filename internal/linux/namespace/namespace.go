@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 
 	"golang.org/x/sys/unix"
 
@@ -56,6 +57,20 @@ func Close(files []*os.File) {
 	for _, file := range files {
 		_ = file.Close()
 	}
+}
+
+// Do does some work in namespaces, on a thread that ends with it.
+func Do(namespaces []*os.File, work func() error) error {
+	done := make(chan error)
+	go func() {
+		runtime.LockOSThread()
+		err := Enter(namespaces)
+		if err == nil {
+			err = work()
+		}
+		done <- err
+	}()
+	return <-done
 }
 
 // Enter moves the calling thread, and the processes that it starts, into namespaces. The thread
