@@ -81,9 +81,11 @@ type CommitOptions struct {
 	Output  *os.File
 	// Found, if not nil, is told of each tree before it runs.
 	Found func(Restored)
-	// Hold, if not nil, is called when the workers are ready and only the processes are missing.
-	Hold     func(context.Context) error
-	Progress func(Step)
+	// Hold, if not nil, is called when the workers are ready and only the processes are missing; with
+	// HoldRestored, when the processes are there, too, and frozen.
+	Hold         func(context.Context) error
+	HoldRestored bool
+	Progress     func(Step)
 	// Notice, if not nil, gets messages for the user.
 	Notice func(text string)
 	// Place is as in RestoreOptions, and Root its root directory.
@@ -166,15 +168,24 @@ func (p *Prepared) preparationSteps() []step {
 
 // commitSteps returns the steps of the second half.
 func (r *restore) commitSteps() (steps []step) {
-	eager, held := r.Prepared.order.Eager, r.order.Hold != nil
-	if held && !eager {
+	eager, late := r.Prepared.order.Eager, r.order.HoldRestored
+	readyFirst := r.order.Hold != nil && !late
+	hold := step{"restore-hold", r.hold, nil}
+	if readyFirst && !eager {
 		steps = append(steps, r.readyStep())
 	}
-	steps = append(steps, step{"restore-hold", r.hold, nil}, step{"processes", r.processes, r.killTrees})
-	if !held && !eager {
+	if !late {
+		steps = append(steps, hold)
+	}
+	steps = append(steps, step{"processes", r.processes, r.killTrees})
+	if !readyFirst && !eager {
 		steps = append(steps, r.readyStep())
 	}
-	return append(steps, step{"attach", r.attach, nil}, step{"keep", r.keepTrees, nil})
+	steps = append(steps, step{"attach", r.attach, nil})
+	if late {
+		steps = append(steps, hold)
+	}
+	return append(steps, step{"keep", r.keepTrees, nil})
 }
 
 func (p *Prepared) readyStep() step { return step{"ready", p.ready, nil} }

@@ -231,6 +231,7 @@ func TestDecidesAgain(t *testing.T) {
 // kinds are the restores with different orders of steps.
 var kinds = map[string]func(*comeback){
 	"held":  func(*comeback) {},
+	"late":  func(c *comeback) { c.restore.HoldRestored = true },
 	"lazy":  func(c *comeback) { c.restore.Hold = nil },
 	"eager": func(c *comeback) { c.restore.Hold, c.prepare.Eager = nil, true },
 }

@@ -23,6 +23,7 @@ rooms_work() {
 
 # need_hosts sets HOSTS if several hosts can be made of this machine (tests/hosts).
 need_hosts() {
+	need_stopped openssh-server openssh-client # programs move between hosts by ssh
 	local cgroups
 	export HOSTS=''
 	cgroups=$(awk '$3 == "cgroup2" { print $2; exit }' /proc/self/mounts)

@@ -36,7 +36,7 @@ lane_race() {
 lane_programs() { go_test e2e -timeout 20m ./tests/e2e; }
 
 # Suites on clusters of hosts, and others that need a machine's tools.
-ON_CLUSTERS='cluster|hosts|hollow|ethernet|page|python|docs|containers|slurm|packages|hostile|scenarios'
+ON_CLUSTERS='cluster|migrate|hosts|hollow|ethernet|page|python|docs|containers|slurm|packages|hostile|scenarios'
 
 lane_clusters() { go_test_each "/tests/($ON_CLUSTERS)\$"; }
 

@@ -16,6 +16,15 @@ func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 	return WriteMissing(ctx, d, generation, nil, w)
 }
 
+// WriteHead is WriteStream without memory: what says which processes and files there are.
+func WriteHead(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
+	memory, err := d.memory(ctx, generation)
+	if err != nil {
+		return err
+	}
+	return WriteMissing(ctx, d, generation, memory, w)
+}
+
 // WriteMissing is WriteStream without the contents that the receiver has. ReadMissing reads it.
 func WriteMissing(ctx context.Context, d *Dir, generation uint64, has map[image.Hash]struct{}, w io.Writer) error {
 	if err := writeMissing(ctx, d, generation, has, w); err != nil {
@@ -78,14 +87,37 @@ func ReadStream(ctx context.Context, r io.Reader, d *Dir) (generation uint64, er
 
 // ReadMissing is ReadStream for WriteMissing. What the stream lacks is copied from other images.
 func ReadMissing(ctx context.Context, r io.Reader, d *Dir, others []*Dir) (generation uint64, err error) {
+	return readInto(ctx, r, d, func(transaction *Transaction, sealed []byte) error {
+		if len(others) == 0 {
+			return nil
+		}
+		return transaction.fill(ctx, sealed, others)
+	})
+}
+
+// ReadHead is ReadStream for WriteHead. The image can be checked, and not restored.
+func ReadHead(ctx context.Context, r io.Reader, d *Dir) (generation uint64, err error) {
+	return readInto(ctx, r, d, func(transaction *Transaction, _ []byte) error {
+		transaction.headOnly = true
+		return nil
+	})
+}
+
+// readInto commits a generation of a stream, after complete has added what the stream lacks.
+func readInto(
+	ctx context.Context,
+	r io.Reader,
+	d *Dir,
+	complete func(transaction *Transaction, sealed []byte) error,
+) (generation uint64, err error) {
 	transaction, err := d.Begin(ctx)
 	if err != nil {
 		return 0, err
 	}
 	defer func() { _ = transaction.Abort() }() // after a commit it does nothing
 	sealed, err := receive(ctx, r, d, transaction)
-	if err == nil && len(others) > 0 {
-		err = transaction.fill(ctx, sealed, others)
+	if err == nil {
+		err = complete(transaction, sealed)
 	}
 	if err != nil {
 		return 0, fmt.Errorf("read image from a stream into %s: %w", d.Path(), err)

@@ -15,6 +15,7 @@ import (
 	"github.com/phos-gpu/phos/cli/launch"
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 )
 
@@ -23,6 +24,7 @@ type migration struct {
 	pid         uint
 	list, below string
 	asJSON      bool
+	away        // for a move to another machine
 
 	client  *api.Client
 	bar     *terminal.Bar // nil with asJSON
@@ -31,6 +33,14 @@ type migration struct {
 	files   files
 	running time.Time // when the program ran again; zero: it does not yet
 	result  result
+}
+
+// away are the options of a move to another machine.
+type away struct {
+	to, shell, posCLI string
+	newPids           bool
+	pause             time.Duration
+	bandwidth         config.Size
 }
 
 // move moves the program. On failure it runs where it was, or stands in an image that the error
@@ -42,58 +52,73 @@ func (m *migration) move(ctx context.Context) (err error) {
 	if err := m.checkProgram(ctx); err != nil {
 		return err
 	}
+	return m.withCopy(func() (bool, error) { return m.moveBy(ctx) })
+}
+
+// withCopy calls move with a directory for the copy, and removes it, unless it is to be kept.
+func (m *migration) withCopy(move func() (keep bool, err error)) (err error) {
 	if err := m.makeDirectory(); err != nil {
 		return err
 	}
-	keep := false
-	defer func() {
-		err = errors.Join(err, m.dir.Close())
-		if !keep {
-			err = errors.Join(err, os.RemoveAll(m.dir.Name()))
-		}
-	}()
-	copied, err := m.save(ctx, false)
+	keep, err := move()
+	err = errors.Join(err, m.dir.Close())
+	if !keep {
+		err = errors.Join(err, os.RemoveAll(m.dir.Name()))
+	}
+	return err
+}
+
+// moveBy moves the program to other GPUs by its copy. keep is set if that is all that is left.
+func (m *migration) moveBy(ctx context.Context) (keep bool, err error) {
+	copied, err := m.save(ctx, saveOrder{})
 	if err != nil {
-		return err
+		return keep, err
 	}
 	manifest, err := m.manifest()
 	if err != nil {
-		return err
+		return keep, err
 	}
 	if err := m.checkTarget(ctx); err != nil {
-		return fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
+		return false, fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
 	}
 	defer m.files.close()
 	if err := m.files.open(manifest); err != nil {
-		return fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
+		return false, fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
 	}
-	rest, err := m.save(ctx, true)
+	rest, err := m.save(ctx, saveOrder{stop: true})
 	if err != nil {
 		if keep = ended(m.program); keep {
 			err = m.kept(err)
 		}
-		return err
+		return keep, err
 	}
 	stopped := time.Now().Add(-time.Duration(rest.GetPauseMicroseconds()) * time.Microsecond)
 	keep, err = m.comeBack(context.WithoutCancel(ctx))
 	m.result.StoodStillMicroseconds = uint64(m.running.Sub(stopped).Microseconds())
 	m.result.CopiedBytes, m.result.RestBytes = copied.GetWrittenBytes(), rest.GetWrittenBytes()
-	return err
+	return keep, err
 }
 
 // launchVariable is in the environments of the processes of launches.
 const launchVariable = "PHOS_LAUNCH_ID"
 
-// checkProgram refuses what cannot be moved so, before anything is copied.
-func (m *migration) checkProgram(ctx context.Context) error {
-	var err error
+// identify finds the program, and refuses those of launches.
+func (m *migration) identify() (err error) {
 	if m.program, err = proc.Of(int(m.pid)); err != nil {
 		return fmt.Errorf("%w: pid %d", api.ErrNoProgram, m.pid)
 	}
 	variables, err := m.program.Environment()
 	if id := variables[launchVariable]; err == nil && id != "" {
 		return fmt.Errorf("pid %d belongs to launch %s, whose node would take it for ended; "+
-			"suspend and resume the launch instead: phos suspend %s", m.pid, id, id)
+			"move the launch instead: phos migrate %s, or phos suspend %s", m.pid, id, id, id)
+	}
+	return nil
+}
+
+// checkProgram refuses what cannot be moved so, before anything is copied.
+func (m *migration) checkProgram(ctx context.Context) error {
+	if err := m.identify(); err != nil {
+		return err
 	}
 	for begun := time.Now(); ; {
 		status, err := m.client.Daemon.Status(ctx, &api.StatusRequest{})

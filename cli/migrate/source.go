@@ -4,14 +4,27 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"sync"
+
+	"google.golang.org/grpc"
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/api/fdtoken"
 )
 
-// save saves the program, and ends it if stop is set. When the context ends it is undone: the
-// program runs on.
-func (m *migration) save(ctx context.Context, stop bool) (*api.CheckpointDone, error) {
+// saveOrder says how the program is saved.
+type saveOrder struct {
+	// stop ends it.
+	stop bool
+	// paused, if not nil, is called when the program is about to stand still.
+	paused func()
+	// handOff, if not nil, is called when the image is complete and the program stands still. If it
+	// fails, the program runs on.
+	handOff func(context.Context) error
+}
+
+// save saves the program. When the context ends it is undone: the program runs on.
+func (m *migration) save(ctx context.Context, order saveOrder) (*api.CheckpointDone, error) {
 	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{m.dir})
 	if err != nil {
 		return nil, err
@@ -22,14 +35,16 @@ func (m *migration) save(ctx context.Context, stop bool) (*api.CheckpointDone, e
 	}
 	// If it fails, Recv returns the reason.
 	_ = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Begin{Begin: &api.CheckpointBegin{
-		Pids: []uint32{uint32(m.pid)}, Files: token, Stop: stop,
+		Pids: []uint32{uint32(m.pid)}, Files: token, Stop: order.stop, Together: order.handOff != nil,
 	}}})
-	defer context.AfterFunc(ctx, func() {
-		_ = stream.Send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}})
-	})()
+	commands := &commands{to: stream}
+	defer context.AfterFunc(ctx, commands.cancel)()
+	var refused error
 	for {
 		event, err := stream.Recv()
 		switch {
+		case err != nil && refused != nil:
+			return nil, fmt.Errorf("pid %d runs on where it was: %w", m.pid, refused)
 		case err != nil && ended(m.program):
 			return nil, api.FromStatus(err)
 		case err != nil && ctx.Err() != nil:
@@ -41,5 +56,49 @@ func (m *migration) save(ctx context.Context, stop bool) (*api.CheckpointDone, e
 		}
 		m.step(event.GetStep())
 		m.notice(event.GetNotice())
+		if arrival := event.GetArrival(); arrival != nil && refused == nil {
+			refused = order.goOn(ctx, commands, arrival)
+		}
 	}
+}
+
+// The points of an api.CheckpointArrival at which there is something to do.
+const (
+	pointReady    = "ready"
+	pointComplete = "complete"
+)
+
+// goOn lets a checkpoint go on, or cancels it and returns why.
+func (s *saveOrder) goOn(ctx context.Context, commands *commands, at *api.CheckpointArrival) (err error) {
+	switch at.GetPoint() {
+	case pointReady:
+		s.paused()
+	case pointComplete:
+		err = s.handOff(ctx)
+	}
+	if err != nil {
+		commands.cancel()
+		return err
+	}
+	commands.send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Verdict{
+		Verdict: &api.CheckpointVerdict{Again: at.GetBusy() != ""},
+	}})
+	return nil
+}
+
+// commands sends what a checkpoint is told after its beginning. If that fails, the stream's Recv
+// returns the reason.
+type commands struct {
+	mu sync.Mutex // guards to
+	to grpc.BidiStreamingClient[api.CheckpointCommand, api.CheckpointEvent]
+}
+
+func (c *commands) send(command *api.CheckpointCommand) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	_ = c.to.Send(command)
+}
+
+func (c *commands) cancel() {
+	c.send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Cancel{Cancel: &api.CheckpointCancel{}}})
 }

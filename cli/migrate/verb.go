@@ -13,17 +13,22 @@ import (
 	"github.com/phos-gpu/phos/cli/terminal"
 	"github.com/phos-gpu/phos/cli/verb"
 	"github.com/phos-gpu/phos/daemon/api"
+	"github.com/phos-gpu/phos/daemon/config"
 )
 
 // Verb is --migrate.
 var Verb = verb.Verb{
 	Name:      "migrate",
-	Arguments: "--pid PID --gpus LIST",
-	Summary:   "move a running program to other GPUs",
-	About: `Moves a running program, with all its processes, to other GPUs of this machine.
+	Arguments: "--pid PID {--gpus LIST | --to HOST}",
+	Summary:   "move a running program to other GPUs, or to another machine",
+	About: `Moves a running program, with all its processes, to other GPUs of this machine, or to another machine.
 
     pos_cli --migrate --pid 4711 --gpus 1
     pos_cli --migrate --pid 4711 --gpus 2,3
+    pos_cli --migrate --pid 4711 --to ssh://user@host
+    pos_cli --migrate --pid 4711 --to host --pause 300ms
+
+# To other GPUs
 
 The program is copied while it runs. It stands still while the rest is saved and its processes come
 back; it goes on before its memory is loaded. It keeps its pids, its terminal and its pipes, and is
@@ -42,22 +47,41 @@ it has no effect.
 
 The last line has how long the program stood still: from the first call that had to wait until it
 ran again. With --json it is one object: pid, gpus, stood_still_microseconds, total_microseconds,
-copied_bytes (while it ran), rest_bytes (while it stood still), and notices.`,
+copied_bytes (while it ran), rest_bytes (while it stood still), and notices; after a move to another
+machine also to, sent_bytes, rounds, and foreseen_microseconds, the estimate of how long it would stand
+still.`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var m migration
 		flags.UintVar(&m.pid, "pid", 0, "`PID` of the program")
 		flags.StringVar(&m.list, "gpus", "", "`LIST` of the GPUs that it gets: numbers or UUIDs")
 		flags.StringVar(&m.list, "gpu", "", "the `GPU` that it gets, as --gpus")
 		flags.StringVar(&m.below, "dir", "/dev/shm", "`DIR` for the copy")
+		flags.StringVar(&m.to, "to", "", "the other machine: `HOST`, USER@HOST or ssh://USER@HOST:PORT")
+		flags.DurationVar(&m.pause, "pause", 0, "how long it may stand still, or is not moved to the other machine")
+		flags.TextVar(&m.bandwidth, "bandwidth", config.Size(0),
+			"send at most `BYTES` a second to the other machine while it runs, for example 500MiB; 0: no limit")
+		flags.BoolVar(&m.newPids, "new-pids", false, "give it a pid namespace of its own there")
+		flags.StringVar(&m.shell, "ssh", defaultShell, "`COMMAND` that runs commands there, with options")
+		flags.StringVar(&m.posCLI, "remote-pos-cli", "pos_cli", "`PATH` of pos_cli there")
 		flags.BoolVar(&m.asJSON, "json", false, "print the result as JSON, and no progress")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			switch {
 			case m.pid == 0 || m.pid > math.MaxInt32:
 				return &verb.UsageError{Text: "name the program: --pid PID"}
-			case m.list == "":
-				return &verb.UsageError{Text: "name the GPUs that it gets: --gpus LIST"}
+			case m.to == "" && m.list == "":
+				return &verb.UsageError{Text: "name the GPUs that it gets, --gpus LIST, or the machine to which it moves, --to HOST"}
+			case m.to == "":
+				return run(ctx, to, &m, m.move)
 			}
-			return run(ctx, to, &m)
+			if m.pause < 0 {
+				return &verb.UsageError{Text: "--pause is a time, for example 300ms"}
+			}
+			target, err := placeOf(m.to, m.shell, m.posCLI)
+			if err != nil {
+				return &verb.UsageError{Text: err.Error()}
+			}
+			m.result.To = m.to
+			return run(ctx, to, &m, func(ctx context.Context) error { return m.moveAway(ctx, target) })
 		}
 	},
 }
@@ -71,12 +95,17 @@ type result struct {
 	TotalMicroseconds      uint64   `json:"total_microseconds"`
 	CopiedBytes            uint64   `json:"copied_bytes"`
 	RestBytes              uint64   `json:"rest_bytes"`
+	// To, and what follows, are of moves to another machine.
+	To                   string `json:"to,omitempty"`
+	SentBytes            uint64 `json:"sent_bytes,omitempty"`
+	Rounds               int    `json:"rounds,omitempty"`
+	ForeseenMicroseconds uint64 `json:"foreseen_microseconds,omitempty"`
 	// Notices are what phosd wants the user to know.
 	Notices []string `json:"notices"`
 }
 
 // run moves a program and prints the result.
-func run(ctx context.Context, to verb.Streams, m *migration) (err error) {
+func run(ctx context.Context, to verb.Streams, m *migration, move func(context.Context) error) (err error) {
 	if m.client, err = api.Dial(api.Socket()); err != nil {
 		return err
 	}
@@ -85,9 +114,9 @@ func run(ctx context.Context, to verb.Streams, m *migration) (err error) {
 		m.bar = terminal.NewBar(to.Err)
 		defer m.bar.Clear()
 	}
-	m.result.Notices = []string{}
+	m.result.Notices, m.result.GPUs = []string{}, []uint32{}
 	begun := time.Now()
-	if err := m.move(ctx); err != nil {
+	if err := move(ctx); err != nil {
 		return err
 	}
 	m.result.TotalMicroseconds = uint64(time.Since(begun).Microseconds())
@@ -95,6 +124,13 @@ func run(ctx context.Context, to verb.Streams, m *migration) (err error) {
 		return json.NewEncoder(to.Out).Encode(m.result)
 	}
 	m.bar.Clear()
+	if m.to != "" {
+		_, err = fmt.Fprintf(to.Out, "pid %d runs on %s: stood still %s, took %s, sent %s in %s\n",
+			m.result.PID, m.to, humanize.Microseconds(m.result.StoodStillMicroseconds),
+			humanize.Microseconds(m.result.TotalMicroseconds), humanize.Bytes(m.result.SentBytes),
+			humanize.Count(m.result.Rounds, "round and a rest", "rounds and a rest"))
+		return err
+	}
 	_, err = fmt.Fprintf(to.Out, "pid %d runs on %s: stood still %s, took %s, copied %s and a rest of %s\n",
 		m.result.PID, gpuNames(m.result.GPUs), humanize.Microseconds(m.result.StoodStillMicroseconds),
 		humanize.Microseconds(m.result.TotalMicroseconds), humanize.Bytes(m.result.CopiedBytes),

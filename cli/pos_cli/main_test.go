@@ -40,7 +40,7 @@ func TestCommandLines(t *testing.T) {
 		{"move of no launch", "migrate", exitUsage, "", "name the launch: phos migrate ID"},
 		{"move of a launch to nowhere", "migrate train", exitUsage, "", "name the node to which it moves: --to NODE"},
 		{"move without a pid", "--migrate --gpus 1", exitUsage, "", "name the program: --pid PID"},
-		{"move to nowhere", "--migrate --pid 1", exitUsage, "", "name the GPUs that it gets: --gpus LIST"},
+		{"move to nowhere", "--migrate --pid 1", exitUsage, "", "or the machine to which it moves, --to HOST"},
 		{"run without a program", "run --quiet", exitUsage, "", "name the program: pos_cli run -- CMD"},
 		{"run without phosd", "run -- sleep --help", exitNoDaemon, "", "no phosd runs at " + socket},
 		{"run with a wrong policy", "run --checkpoint /c,every=soon -- true", exitUsage, "", `every: "soon" is no time span`},

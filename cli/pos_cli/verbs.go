@@ -12,6 +12,7 @@ import (
 	"github.com/phos-gpu/phos/cli/cluster/training"
 	"github.com/phos-gpu/phos/cli/manual"
 	"github.com/phos-gpu/phos/cli/migrate"
+	"github.com/phos-gpu/phos/cli/migrate/arrive"
 	"github.com/phos-gpu/phos/cli/plan"
 	"github.com/phos-gpu/phos/cli/sim"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -24,7 +25,7 @@ func commands(program string) *verb.Set {
 		Program: program,
 		Verbs: []*verb.Verb{
 			&startVerb, &statusVerb, &stopVerb, &runVerb, &psVerb, &envVerb,
-			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &migrate.Verb, &cleanVerb, &traceVerb,
+			&preDumpVerb, &dumpVerb, &restoreVerb, &preRestoreVerb, &migrate.Verb, &arrive.Verb, &cleanVerb, &traceVerb,
 			&imagesVerb, &rmVerb, imageVerb, &imageListVerb, &imageShowVerb, &imageCheckVerb,
 			&imageVerifyVerb, &imageDiffVerb, &imagePruneVerb, &imageKeyVerb,
 			&versionVerb,

@@ -31,7 +31,8 @@ type RestoreRequest struct {
 	Files    []*os.File
 	Progress func(ckpt.Step)
 	Notice   func(string)
-	// Hold, if not nil, is called before the processes run; they run after it returns.
+	// Hold, if not nil, is called before the processes run; they run after it returns. Begin says
+	// whether they are restored then.
 	Hold func(context.Context) error
 }
 
@@ -155,7 +156,8 @@ func (r *restore) run(ctx context.Context) (*ckpt.RestoreResult, error) {
 	done, err := prepared.Commit(ctx, ckpt.CommitOptions{
 		Endpoints: endpoints, NewPids: r.Begin.GetNewPids(), Detach: r.Begin.GetDetach(),
 		Control: r.newRestorer, Cgroup: group, Output: r.options.Output, Progress: r.Progress,
-		Notice: r.Notice, Place: r.place, Root: r.root, Network: r.Caller.Process, Hold: r.Hold, Files: r.files, Own: ownPIDs(r.Caller),
+		Notice: r.Notice, Place: r.place, Root: r.root, Network: r.Caller.Process,
+		Hold: r.Hold, HoldRestored: r.Begin.GetHoldRestored(), Files: r.files, Own: ownPIDs(r.Caller),
 		Found: func(tree ckpt.Restored) { r.trees.Found(tree, r.controls[len(r.controls)-1], r.renumbered) },
 	})
 	if done == nil {
