@@ -8,7 +8,7 @@ usage() {
 	cat <<-EOF
 		usage: ./build.sh bench [--size 4GiB] [--nodes 1000] [--rounds 3] [--dir /var/tmp] [--write] [GROUP...]
 
-		GROUP      only these rows: calls interpreter digests pause tmpfs rate second restore migrate elsewhere cut budget growth host comeback threads steps driver scheduler
+		GROUP      only these rows: calls interpreter digests pause tmpfs rate second restore migrate elsewhere away cut budget growth host comeback threads steps driver scheduler
 		           sim peers planning training cluster
 		--size     device memory of the program that is saved; the table of growth goes to twice as much
 		--nodes    how many nodes of 8 GPUs the cluster has; ten times as many launches wait

@@ -42,6 +42,7 @@ func (d *departure) copyRounds(ctx context.Context) error {
 		d.result.Rounds++
 		all.sent, all.took = all.sent+next.sent, all.took+next.took
 		foreseen := next.foreseen(float64(all.sent) / all.took.Seconds())
+		d.result.SendingMicroseconds = uint64(all.took.Microseconds())
 		d.result.ForeseenMicroseconds = uint64(foreseen.Microseconds())
 		d.notice(fmt.Sprintf("round %d: %s sent in %s; the pause would be about %s", d.result.Rounds,
 			humanize.Bytes(next.sent), next.took.Round(time.Millisecond), foreseen.Round(time.Millisecond)))

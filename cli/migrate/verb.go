@@ -48,8 +48,8 @@ it has no effect.
 The last line has how long the program stood still: from the first call that had to wait until it
 ran again. With --json it is one object: pid, gpus, stood_still_microseconds, total_microseconds,
 copied_bytes (while it ran), rest_bytes (while it stood still), and notices; after a move to another
-machine also to, sent_bytes, rounds, and foreseen_microseconds, the estimate of how long it would stand
-still.`,
+machine also to, sent_bytes, sending_microseconds (the time that the rounds took to be sent), rounds,
+and foreseen_microseconds, the estimate of how long it would stand still.`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		var m migration
 		flags.UintVar(&m.pid, "pid", 0, "`PID` of the program")
@@ -98,6 +98,7 @@ type result struct {
 	// To, and what follows, are of moves to another machine.
 	To                   string `json:"to,omitempty"`
 	SentBytes            uint64 `json:"sent_bytes,omitempty"`
+	SendingMicroseconds  uint64 `json:"sending_microseconds,omitempty"`
 	Rounds               int    `json:"rounds,omitempty"`
 	ForeseenMicroseconds uint64 `json:"foreseen_microseconds,omitempty"`
 	// Notices are what phosd wants the user to know.

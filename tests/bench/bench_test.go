@@ -62,6 +62,7 @@ func groups() []group {
 		{"restore", measureRestore},
 		{"migrate", measureMigrate},
 		{"elsewhere", measureElsewhere},
+		{"away", measureAway},
 		{"cut", measureCut},
 		{"budget", measureBudget},
 		{"growth", measureGrowth},
@@ -202,7 +203,7 @@ func TestSmall(t *testing.T) {
 	b.while, b.idle = 200*time.Millisecond, 200*time.Millisecond
 	b.fleet = fleetSize{nodes: 5, gpus: 4, queued: 20, listed: 20, rate: 50, while: time.Second}
 	for _, name := range []string{
-		"digests", "pause", "rate", "second", "restore", "migrate", "elsewhere", "cut", "budget", "growth", "host", "comeback", "threads", "scheduler", "sim", "peers",
+		"digests", "pause", "rate", "second", "restore", "migrate", "elsewhere", "away", "cut", "budget", "growth", "host", "comeback", "threads", "scheduler", "sim", "peers",
 		"planning", "cluster",
 	} {
 		t.Run(name, func(t *testing.T) {

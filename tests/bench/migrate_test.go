@@ -15,6 +15,9 @@ type moved struct {
 	Total      uint64 `json:"total_microseconds"`
 	Copied     uint64 `json:"copied_bytes"`
 	Rest       uint64 `json:"rest_bytes"`
+	// Of moves to another machine.
+	Sent    uint64 `json:"sent_bytes"`
+	Sending uint64 `json:"sending_microseconds"`
 }
 
 // longestGap returns the longest time, in seconds, in which the program made no step. Its own clock

@@ -73,7 +73,7 @@ func TestFaults(t *testing.T) {
 func (p *pair) await(point string, round int) func() {
 	if round%3 == 0 {
 		delay := time.Duration(rand.Int64N(int64(1300 * time.Millisecond)))
-		return func() { time.Sleep(delay) } //nolint:forbidigo // any time is good
+		return func() { time.Sleep(delay) }
 	}
 	phosd, step := points[point](p)
 	before := strings.Count(phosd.LogText(), step)
@@ -83,7 +83,7 @@ func (p *pair) await(point string, round int) func() {
 	limit := time.Now().Add(3 * time.Second)
 	return func() {
 		for strings.Count(phosd.LogText(), step) == before && time.Now().Before(limit) {
-			time.Sleep(time.Millisecond) //nolint:forbidigo // the next look
+			time.Sleep(time.Millisecond)
 		}
 		p.Logf("%s was reached: %t", point, time.Now().Before(limit))
 	}
@@ -128,14 +128,19 @@ func (p *pair) disturb(pid int, name string, point func()) {
 func (p *pair) settle(said string) {
 	p.Helper()
 	var on []string
+	same := 0 // looks in a row: what a restore is undoing is there for a little while
 	for until := time.Now().Add(10 * time.Second); time.Now().Before(until); time.Sleep(100 * time.Millisecond) {
+		before := fmt.Sprint(on)
 		on = nil
 		for _, each := range []*hosts.Host{p.from, p.to} {
 			for _, pid := range pids(each) {
 				on = append(on, fmt.Sprintf("%d on %s", pid, each.Name))
 			}
 		}
-		if len(on) == 1 {
+		if same++; fmt.Sprint(on) != before {
+			same = 0
+		}
+		if len(on) == 1 && same > 10 {
 			return
 		}
 	}

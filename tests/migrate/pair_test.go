@@ -7,8 +7,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -30,7 +28,6 @@ type pair struct {
 const (
 	work  = "/tmp/work"
 	alone = "/tmp/alone"
-	key   = "/tmp/key"
 )
 
 // newPair starts both hosts.
@@ -38,8 +35,6 @@ func newPair(t *testing.T) *pair {
 	t.Helper()
 	_, err := harness.CRIU()
 	harness.Need(t, "criu", err)
-	_, err = exec.LookPath("/usr/sbin/sshd")
-	harness.Need(t, "hosts", err)
 	both := hosts.New(t, 2, hosts.Options{})
 	p := &pair{T: t, from: both[0], to: both[1], user: "root", phosds: map[*hosts.Host]*hosts.Daemon{}}
 	p.program = harness.CompileC(t, true, harness.Workload("checkpoint", "count.c"))
@@ -47,23 +42,8 @@ func newPair(t *testing.T) *pair {
 		p.phosds[each] = each.Phosd(2)
 		each.Run("mkdir", "-p", work, alone)
 	}
-	p.startSSHDs(both)
+	hosts.StartSSHD(t, both)
 	return p
-}
-
-// startSSHDs starts an sshd on each host, with the same key for all.
-func (p *pair) startSSHDs(all []*hosts.Host) {
-	p.Helper()
-	made := filepath.Join(p.TempDir(), "key") // which all hosts see
-	all[0].Run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", made)
-	for _, each := range all {
-		each.Run("sh", "-ec", `mkdir -p /run/sshd && cp "$1" /tmp/key && cp "$1" /tmp/key-root && cp "$1.pub" /tmp/key.pub`, "sh", made)
-		each.Start("sshd", "/usr/sbin/sshd", "-D", "-e", "-f", "/dev/null", "-h", key,
-			"-o", "AuthorizedKeysFile="+key+".pub", "-o", "StrictModes=no", "-o", "PermitRootLogin=yes")
-		harness.Eventually(p, "the sshd answers", func() bool {
-			return each.Command(context.Background(), "bash", "-c", ": </dev/tcp/127.0.0.1/22").Run() == nil
-		})
-	}
 }
 
 // start starts a program on the first host, in a directory where it prints into a file.
@@ -109,9 +89,12 @@ func pids(on *hosts.Host) (all []int) {
 
 // migrate prepares the move of a program to the second host.
 func (p *pair) migrate(ctx context.Context, pid int, flags ...string) *hosts.Command {
-	shell := "ssh -i " + key + "-" + p.user + " -o BatchMode=yes -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
+	key := hosts.SSHKey
+	if p.user == mover {
+		key = moverKey
+	}
 	return p.from.CLI(ctx, append([]string{
-		"--migrate", "--pid", fmt.Sprint(pid), "--to", "ssh://" + p.user + "@" + p.to.Name, "--ssh", shell,
+		"--migrate", "--pid", fmt.Sprint(pid), "--to", "ssh://" + p.user + "@" + p.to.Name, "--ssh", hosts.SSH(key),
 		"--remote-pos-cli", p.to.Binary("pos_cli"),
 	}, flags...)...)
 }

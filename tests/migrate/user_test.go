@@ -12,6 +12,7 @@ import (
 const (
 	mover    = "mover"
 	moverUID = 4711
+	moverKey = "/tmp/key-mover"
 )
 
 // TestUser: a user moves a program of its own once root there has imported the first host's key,
@@ -20,7 +21,7 @@ func TestUser(t *testing.T) {
 	p := newPair(t)
 	for _, each := range []*hosts.Host{p.from, p.to} {
 		each.Run("sh", "-ec", `useradd -M -d /tmp -s /bin/sh -u 4711 mover && usermod -p '*' mover
-			cp /tmp/key /tmp/key-mover && chown mover /tmp/key-mover && chown mover `+work+" "+alone)
+			cp "$1" "$2" && chown mover "$2" "$3" "$4"`, "sh", hosts.SSHKey, moverKey, work, alone)
 	}
 	p.user = mover
 	want := p.undisturbed("400", "20000", "10000")
