@@ -31,7 +31,7 @@ need_hosts() {
 		say skip "several hosts need root, namespaces, cgroups of version 2 and tap devices, which this machine or container does not allow"
 		return
 	fi
-	need iproute2
+	need iproute2 procps
 	HOSTS=1
 }
 
