@@ -26,6 +26,27 @@ func missing(t *testing.T, from *Dir, others ...*Dir) []byte {
 	return stream.Bytes()
 }
 
+// TestRounds: a receiver that gets one generation after the other becomes whole, although contents
+// come back that only a generation which it did not get has needed.
+func TestRounds(t *testing.T) {
+	first, second := noise(1, image.ChunkBytes), noise(2, image.ChunkBytes)
+	from, to := initDir(t, t.TempDir()), initDir(t, t.TempDir())
+	has := map[image.Hash]struct{}{}
+	for i, memory := range [][]byte{first, second, first, second} {
+		put(t, from, saved{memory: [][]byte{memory}})
+		if i == 1 {
+			continue // it is not sent
+		}
+		var stream bytes.Buffer
+		if err := WriteMissing(t.Context(), from, 0, has, &stream); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := ReadStream(t.Context(), &stream, to); err != nil {
+			t.Errorf("generation %d: %v", i+1, err)
+		}
+	}
+}
+
 // TestMissing: what the receiver has in other images is not sent, and the generation is as whole as
 // when all is sent. It no longer needs the other images.
 func TestMissing(t *testing.T) {

@@ -16,24 +16,30 @@ func WriteStream(ctx context.Context, d *Dir, generation uint64, w io.Writer) er
 	return WriteMissing(ctx, d, generation, nil, w)
 }
 
-// WriteHead is WriteStream without memory: what says which processes and files there are.
+// WriteHead is WriteStream without memory and saved files: what says which there are.
 func WriteHead(ctx context.Context, d *Dir, generation uint64, w io.Writer) error {
-	memory, err := d.memory(ctx, generation)
-	if err != nil {
-		return err
-	}
-	return WriteMissing(ctx, d, generation, memory, w)
+	return writeContents(ctx, d, generation, &sending{ctx: ctx, to: w, has: map[image.Hash]struct{}{}, wants: inHead})
 }
 
-// WriteMissing is WriteStream without the contents that the receiver has. ReadMissing reads it.
+// WriteMissing is WriteStream without the contents that the receiver has, to which it adds what it
+// writes. ReadMissing reads it.
 func WriteMissing(ctx context.Context, d *Dir, generation uint64, has map[image.Hash]struct{}, w io.Writer) error {
-	if err := writeMissing(ctx, d, generation, has, w); err != nil {
+	if has == nil {
+		has = map[image.Hash]struct{}{}
+	}
+	all := func(string) bool { return true }
+	return writeContents(ctx, d, generation, &sending{ctx: ctx, to: w, has: has, wants: all})
+}
+
+func writeContents(ctx context.Context, d *Dir, generation uint64, s *sending) error {
+	if err := s.write(ctx, d, generation); err != nil {
 		return fmt.Errorf("write image %s to a stream: %w", d.Path(), err)
 	}
 	return nil
 }
 
-func writeMissing(ctx context.Context, d *Dir, generation uint64, has map[image.Hash]struct{}, w io.Writer) error {
+// write writes the stream of a generation.
+func (s *sending) write(ctx context.Context, d *Dir, generation uint64) error {
 	sealed, err := d.Manifest(generation)
 	if err != nil {
 		return err
@@ -48,31 +54,34 @@ func writeMissing(ctx context.Context, d *Dir, generation uint64, has map[image.
 	}
 	defer done()
 	frame := image.Frame{Magic: image.ManifestMagic, N: uint64(len(sealed))}
-	if _, err := w.Write(slices.Concat(image.StreamHeader(), frame.Encode(), sealed)); err != nil {
+	if _, err := s.to.Write(slices.Concat(image.StreamHeader(), frame.Encode(), sealed)); err != nil {
 		return err
 	}
-	s := &sending{ctx: ctx, reader: reader, to: w, has: has, sent: map[image.Hash]bool{}}
+	s.reader = reader
 	if err := walk(ctx, reader, m, s.send); err != nil {
 		return err
 	}
-	_, err = w.Write(image.Frame{Magic: image.EndMagic, N: uint64(len(s.sent))}.Encode())
+	_, err = s.to.Write(image.Frame{Magic: image.EndMagic, N: s.records}.Encode())
 	return err
 }
 
-// sending writes the contents of a generation that the receiver does not have, each once.
+// sending writes those contents of a generation that are wanted and that the receiver does not
+// have, each once.
 type sending struct {
-	ctx    context.Context
-	reader *contents.Reader
-	to     io.Writer
-	has    map[image.Hash]struct{}
-	sent   map[image.Hash]bool
+	ctx     context.Context
+	reader  *contents.Reader
+	to      io.Writer
+	has     map[image.Hash]struct{}
+	wants   func(of string) bool
+	records uint64
 }
 
-func (s *sending) send(_ string, chunk image.Chunk) error {
-	if _, has := s.has[chunk.Hash]; has || s.sent[chunk.Hash] {
+func (s *sending) send(of string, chunk image.Chunk) error {
+	if _, has := s.has[chunk.Hash]; has || !s.wants(of) {
 		return nil
 	}
-	s.sent[chunk.Hash] = true
+	s.has[chunk.Hash] = struct{}{}
+	s.records++
 	if err := s.ctx.Err(); err != nil {
 		return err
 	}

@@ -178,10 +178,9 @@ func (t *Transaction) commit(ctx context.Context, sealed []byte) error {
 		return err
 	}
 	if !t.headOnly {
-		err = t.checkComplete(ctx, m)
-	}
-	if err != nil {
-		return err
+		if err := t.checkComplete(ctx, m); err != nil {
+			return err
+		}
 	}
 	if err := t.flush(ctx); err != nil {
 		return err

@@ -100,10 +100,7 @@ func (d *departure) send(ctx context.Context, kind wire.Kind, generation uint64)
 	if err != nil {
 		return 0, d.why(ctx, err)
 	}
-	if kind != wire.Head {
-		err = dir.AddContents(d.has)
-	}
-	return counted.bytes, err
+	return counted.bytes, nil
 }
 
 // why says why the target takes nothing more, if it has said so.
