@@ -30,6 +30,9 @@ type registry struct {
 
 	mu       sync.Mutex // guards all below
 	sessions map[uint64]*Session
+	// starting are the sessions whose programs may run before they are added. The channel of each is
+	// closed when it is added, or its worker did not start.
+	starting map[*Session]chan struct{}
 	slots    [ledger.Slots]bool // true: in use, by a session or a standby worker
 	tenants  map[uint32]*tenant
 	total    int // slots of sessions
@@ -45,7 +48,8 @@ type tenant struct {
 
 func newRegistry(maxTotal int, programs *quota.Quota) *registry {
 	return &registry{
-		maxTotal: maxTotal, quota: programs, sessions: make(map[uint64]*Session), tenants: make(map[uint32]*tenant),
+		maxTotal: maxTotal, quota: programs, sessions: make(map[uint64]*Session),
+		starting: make(map[*Session]chan struct{}), tenants: make(map[uint32]*tenant),
 	}
 }
 
@@ -183,10 +187,34 @@ func (r *registry) setClosed(closed bool) {
 	r.closed = closed
 }
 
+// start announces a session whose worker is about to answer the program. Until add or notStarted,
+// all waits: a program that has got its session is in every list.
+func (r *registry) start(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.starting[s] = make(chan struct{})
+}
+
+// notStarted ends start for a session whose worker has failed.
+func (r *registry) notStarted(s *Session) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.started(s)
+}
+
+// started lets all go on. The caller holds mu.
+func (r *registry) started(s *Session) {
+	if settled := r.starting[s]; settled != nil {
+		close(settled)
+		delete(r.starting, s)
+	}
+}
+
 func (r *registry) add(s *Session) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.sessions[s.record.Session] = s
+	r.started(s)
 }
 
 func (r *registry) remove(s *Session) {
@@ -211,11 +239,23 @@ func (r *registry) find(id uint64) *Session {
 
 // all lists the sessions in the order of their numbers.
 func (r *registry) all() []*Session {
+	r.awaitStarting()
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.SortedFunc(maps.Values(r.sessions), func(a, b *Session) int {
 		return int(int64(a.record.Session) - int64(b.record.Session))
 	})
+}
+
+// awaitStarting waits for the sessions that are starting now, which takes no longer than to send a
+// worker its configuration.
+func (r *registry) awaitStarting() {
+	r.mu.Lock()
+	starting := slices.Collect(maps.Values(r.starting))
+	r.mu.Unlock()
+	for _, settled := range starting {
+		<-settled
+	}
 }
 
 func (r *registry) count() int {

@@ -2,13 +2,16 @@ package sessions
 
 import (
 	"errors"
+	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/phos-gpu/phos/daemon/api"
 	"github.com/phos-gpu/phos/daemon/config"
 	"github.com/phos-gpu/phos/daemon/gpu/ledger"
 	"github.com/phos-gpu/phos/daemon/phosd/quota"
+	"github.com/phos-gpu/phos/daemon/phosd/sessions/rundir"
 )
 
 // TestRefusalNamesTheLimit checks that a refused program learns which limit is reached.
@@ -40,5 +43,27 @@ func TestRefusalNamesTheLimit(t *testing.T) {
 				t.Errorf("got %v, want %q", err, test.want)
 			}
 		})
+	}
+}
+
+// TestStartingIsListed checks that a list waits for a session whose program may already run, and
+// not for one whose worker has failed.
+func TestStartingIsListed(t *testing.T) {
+	r := newRegistry(2, nil)
+	failed := newSession(nil, rundir.Record{Session: 1}, slot{})
+	started := newSession(nil, rundir.Record{Session: 2}, slot{})
+	r.start(failed)
+	r.start(started)
+	listed := make(chan []*Session, 1)
+	go func() { listed <- r.all() }()
+	r.notStarted(failed)
+	select {
+	case early := <-listed:
+		t.Fatalf("listed while a session starts: %d sessions", len(early))
+	case <-time.After(10 * time.Millisecond):
+	}
+	r.add(started)
+	if got := <-listed; !slices.Equal(got, []*Session{started}) {
+		t.Errorf("listed: %d sessions, want the one that has started", len(got))
 	}
 }

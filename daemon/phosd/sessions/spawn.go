@@ -97,7 +97,15 @@ func (m *Sessions) configure(s *Session, pid int, send func() error) (err error)
 	if err := m.dir.Save(s.record); err != nil {
 		return err
 	}
-	return send()
+	if s.program == nil { // a restored program, which does not run yet
+		return send()
+	}
+	m.registry.start(s)
+	if err := send(); err != nil {
+		m.registry.notStarted(s)
+		return err
+	}
+	return nil
 }
 
 // closeWorker closes the handles of a worker that does not get the session.
