@@ -9,6 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")"
 . scripts/tinygrad.sh
 . scripts/cuda.sh
 . scripts/frameworks.sh
+. scripts/nccl.sh
 . scripts/nvml.sh
 . scripts/clusterfudge.sh
 . scripts/training.sh

@@ -29,6 +29,7 @@ type record struct {
 	Outside   map[int]int `json:"outside,omitempty"`
 	ShellJob  bool        `json:"shell_job,omitempty"`
 	Connected bool        `json:"connected,omitempty"`
+	Listening []uint16    `json:"listening,omitempty"`
 	Datagrams bool        `json:"datagrams,omitempty"`
 	// Links are removed names that files had during the dump.
 	Links []hardlink.Link `json:"aliases,omitempty"`
@@ -44,7 +45,7 @@ type record struct {
 
 func newRecord(found *inspect.Findings) *record {
 	r := &record{
-		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Datagrams: found.Datagrams,
+		Root: found.Root, ShellJob: found.ShellJob, Connected: found.Connected, Listening: found.Listening, Datagrams: found.Datagrams,
 		Outside: found.Outside,
 		Links:   found.Links, Foreign: found.Foreign, SocketDirs: found.SocketDirs,
 	}

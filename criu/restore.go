@@ -154,7 +154,7 @@ func (c *CPU) newPlan(ctx context.Context, order ckpt.RestoreOptions, r *record)
 		Program: c.options.Program, User: runner.User{UID: order.UID, GID: order.GID, Groups: order.Groups},
 		Root:    r.Root,
 		Outside: r.Outside, NewPids: order.NewPids, Cgroup: order.Cgroup, ShellJob: r.ShellJob, Connected: r.Connected,
-		Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none, Pager: none,
+		Listening: r.Listening, Datagrams: r.Datagrams, Links: r.Links, SocketDirs: r.SocketDirs, Detach: order.Detach, Terminal: none, Pager: none,
 		Log: none, LogJSON: c.options.LogJSON, Deadline: deadline(ctx, restoreTime),
 	}}
 	pids, err := threads(order.Images)

@@ -2,7 +2,7 @@
 # How tests are run where everything that they need has been provided.
 
 # What build.sh has just provided may not be missing silently.
-REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nvml,clusterfudge,python,training
+REQUIRE=${REQUIRE:+$REQUIRE,}build,tinygrad,frameworks,nccl,nvml,clusterfudge,python,training
 [ -z "${NVCC:-}" ] || REQUIRE=$REQUIRE,nvcc,pycuda
 [ -z "${PROMTOOL:-}" ] || REQUIRE=$REQUIRE,promtool
 [ -z "${CHROMIUM:-}" ] || REQUIRE=$REQUIRE,chromium

@@ -235,6 +235,7 @@ need_for_tests() {
 	need_cuda
 	need_frameworks
 	need_pycuda
+	need_nccl
 	need_nvml
 	need_clusterfudge
 	need_training

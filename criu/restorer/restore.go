@@ -20,6 +20,7 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/namespace"
 	"github.com/phos-gpu/phos/internal/linux/proc"
 	"github.com/phos-gpu/phos/internal/linux/rootdir"
+	"github.com/phos-gpu/phos/internal/linux/tcpport"
 )
 
 // ErrOrder is returned when an order is inconsistent.
@@ -132,6 +133,7 @@ func (s *server) prepare(ctx context.Context) error {
 	if err := s.mountSharedMemory(); err != nil {
 		return err
 	}
+	s.freePorts()
 	return s.restoreFiles(ctx)
 }
 
@@ -143,6 +145,12 @@ func (s *server) openRoot() (root *rootdir.Root, err error) {
 		return err
 	})
 	return root, err
+}
+
+// freePorts frees the ports on which the tree listens from closed connections. If one stays taken,
+// CRIU says which.
+func (s *server) freePorts() {
+	_ = fsuid.Rights{}.DoAfter(s.enter(), func() error { return tcpport.Free(s.order.Listening) })
 }
 
 // checkPIDs checks that no other process has a pid of the tree. Zombies get some time to be reaped:

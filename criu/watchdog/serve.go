@@ -109,7 +109,7 @@ func (w *watchdog) handle(next message, orders <-chan message) error {
 	case next.order.Thaw:
 		return w.thaw()
 	case next.order.Kill:
-		return w.kill()
+		return w.end()
 	}
 	return ErrOrder
 }
@@ -177,6 +177,16 @@ func (w *watchdog) undo() error {
 	}
 	w.group, w.gathered = nil, false
 	return nil
+}
+
+// end kills the tree, which is saved.
+func (w *watchdog) end() error {
+	if w.group != nil {
+		if pids, err := w.group.Processes(); err == nil {
+			unplug(pids)
+		}
+	}
+	return w.kill()
 }
 
 func (w *watchdog) kill() error {

@@ -193,6 +193,7 @@ const (
 	// Warp.
 	OpActivemask
 	OpElect
+	OpMultimem // on memory that several GPUs have at one address
 	OpMatch
 	OpRedux
 	OpShfl

@@ -205,7 +205,7 @@ const (
 // forms. An error says "not supported" for them and "unknown" for anything else.
 var unsupported = []string{
 	"alloca", "clusterlaunchcontrol", "cp", "fabsdiff", "getctarank", "istypep", "ldmatrix", "mapa", "mbarrier", "mma",
-	"movmatrix", "multimem", "setmaxnreg", "sign", "sparse", "stackrestore", "stacksave", "stmatrix", "suld", "suq",
+	"movmatrix", "setmaxnreg", "sign", "sparse", "stackrestore", "stacksave", "stmatrix", "suld", "suq",
 	"sured", "sust", "tcgen05", "tensormap", "tex", "tld4", "txq", "vabsdiff", "vabsdiff2", "vabsdiff4", "vadd", "vadd2",
 	"vadd4", "vavrg2", "vavrg4", "vmad", "vmax", "vmax2", "vmax4", "vmin", "vmin2", "vmin4", "vset", "vset2", "vset4",
 	"vshl", "vsub", "vsub2", "vsub4", "wgmma", "wmma",
@@ -240,6 +240,29 @@ func atomicForms() (rows []row) {
 			row{OpRed, "red", strings.Replace(vectors, "$sem", "relaxed|release", 1) + mods, "m W c"})
 	}
 	return rows
+}
+
+// multimemRows are the instructions on multicast memory.
+var multimemRows = multimemForms()
+
+func multimemForms() (rows []row) {
+	const where = " $scope? global? "
+	for _, mods := range []string{
+		"$minmax $wide", "$add u32|s32|u64|f32|f64", "$logic b32|b64", "$arith f16x2|bf16x2", "$arith acc::f32 f16x2|bf16x2",
+	} {
+		rows = append(rows,
+			row{OpMultimem, "multimem", "ld_reduce weak|relaxed|acquire?" + where + mods, "d m"},
+			row{OpMultimem, "multimem", "red relaxed|release?" + where + mods, "m a"})
+	}
+	for _, mods := range []string{"$add v2|v4 f32", "$arith acc::f32? v2|v4 f16x2|bf16x2", "$arith acc::f32? v2|v4|v8 f16|bf16"} {
+		rows = append(rows,
+			row{OpMultimem, "multimem", "ld_reduce weak|relaxed|acquire?" + where + mods, "V m"},
+			row{OpMultimem, "multimem", "red relaxed|release?" + where + mods, "m W"})
+	}
+	const store = "st weak|relaxed|release?" + where
+	return append(rows,
+		row{OpMultimem, "multimem", store + "$wide|b32|b64|f16x2|bf16x2|f32|f64", "m a"},
+		row{OpMultimem, "multimem", store + "v2|v4|v8 f16|bf16|f16x2|bf16x2|f32", "m W"})
 }
 
 // matrixRows are the dense forms of mma, the moves of matrices, and cp.async. What that copies is

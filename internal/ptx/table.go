@@ -74,7 +74,7 @@ const (
 // forms are all forms by opcode.
 var forms = func() map[string][]*form {
 	byName := map[string][]*form{}
-	for _, rows := range [][]row{arithmeticRows, floatRows, logicRows, moveRows, atomicRows, warpRows, matrixRows} {
+	for _, rows := range [][]row{arithmeticRows, floatRows, logicRows, moveRows, atomicRows, warpRows, matrixRows, multimemRows} {
 		for _, r := range rows {
 			byName[r.name] = append(byName[r.name], compileRow(r))
 		}
@@ -209,6 +209,7 @@ var plainModifiers = map[string]func(*decoded){
 	"x1": setVec(1), "x2": setVec(2), "x4": setVec(4),
 	"async": nothing, "commit_group": nothing, "wait_group": nothing, "wait_all": nothing,
 	"launch_dependents": nothing, "wait": nothing, "idx": nothing, "gl": nothing, "sys": nothing,
+	"ld_reduce": nothing, "st": nothing, "acc::f32": nothing,
 }
 
 // groups are the $names of the tables.

@@ -203,7 +203,7 @@ var opNames = [...]string{
 	OpSlct: "slct", OpAnd: "and", OpLop3: "lop3", OpNot: "not", OpOr: "or", OpPrmt: "prmt", OpShf: "shf", OpShl: "shl",
 	OpShr: "shr", OpXor: "xor", OpCvt: "cvt", OpCvta: "cvta", OpCopyAsync: "cp.async", OpIsspacep: "isspacep", OpLd: "ld", OpMov: "mov",
 	OpPack: "pack", OpUnpack: "unpack", OpPrefetch: "prefetch", OpSt: "st", OpLdu: "ldu", OpAtom: "atom", OpRed: "red",
-	OpFence: "fence", OpActivemask: "activemask", OpElect: "elect", OpMatch: "match", OpRedux: "redux", OpShfl: "shfl",
+	OpFence: "fence", OpActivemask: "activemask", OpElect: "elect", OpMultimem: "multimem", OpMatch: "match", OpRedux: "redux", OpShfl: "shfl",
 	OpVote: "vote", OpBarWarp: "bar.warp", OpLdmatrix: "ldmatrix", OpMma: "mma", OpMovmatrix: "movmatrix", OpStmatrix: "stmatrix", OpBar: "bar", OpBra: "bra", OpBrx: "brx", OpBrkpt: "brkpt", OpCall: "call",
 	OpExit: "exit", OpNanosleep: "nanosleep", OpRet: "ret", OpTrap: "trap",
 }

@@ -34,9 +34,10 @@ type Module struct {
 	functions map[string]*Function // by name, created on first lookup
 }
 
-// outlineBytes is the size from which a text is treated as a library. Kernels of a library are
-// parsed when they are looked up, so that loading costs only what is used. Shorter texts are parsed
-// at once, and errors in them are found at load.
+// outlineBytes is the size from which texts are treated as a library. Kernels of a library are parsed
+// when they are looked up, and functions that are called by address when they are first called, so
+// that loading costs only what is used. Shorter texts are parsed at once, and errors in them are found
+// at load.
 const outlineBytes = 256 << 10
 
 // LoadModule parses and links PTX texts; blank devices take machine code too. It returns a
@@ -172,8 +173,9 @@ func loadError(err error) error {
 func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	texts := image.PTX
 	modules := make([]*ptx.Module, len(texts))
+	parse := parser(texts)
 	for i, text := range texts {
-		module, err := parseText(text, len(texts) == 1)
+		module, err := parse(text)
 		if newer, version := tooNew(module, text); newer {
 			return nil, &gpu.LoadError{
 				Err: abi.UnsupportedPTXVersion,
@@ -208,14 +210,16 @@ func (c *Context) parse(image gpu.Image) ([]*ptx.Module, error) {
 	return modules, nil
 }
 
-// parseText parses a text. For a library it parses the outline only, unless its functions may be
-// called indirectly.
-func parseText(text string, alone bool) (*ptx.Module, error) {
-	if alone && len(text) >= outlineBytes && !strings.Contains(text, ".callprototype") &&
-		!strings.Contains(text, ".calltargets") {
-		return ptx.Outline(text)
+// parser returns how to parse the texts of a program: of a library only the outlines.
+func parser(texts []string) func(string) (*ptx.Module, error) {
+	bytes := 0
+	for _, text := range texts {
+		bytes += len(text)
 	}
-	return ptx.Parse(text)
+	if bytes >= outlineBytes {
+		return ptx.Outline
+	}
+	return ptx.Parse
 }
 
 // tooNew reports whether a text's PTX version is too new. The text may have failed to parse for

@@ -41,10 +41,10 @@ func newBlock(r *runner) *block {
 			registers[i*words:(i+1)*words],
 			predicates[i*int(k.Predicates):(i+1)*int(k.Predicates)],
 		)
-		if k.LocalBytes > 0 {
-			w.local = make([]byte, warpLanes*k.LocalBytes)
+		if w.localBytes = k.LocalBytes; w.localBytes > 0 {
+			w.local = make([]byte, warpLanes*w.localBytes)
 		}
-		w.setConstants()
+		w.fill(&k.Block, fullMask)
 	}
 	return b
 }
@@ -98,6 +98,13 @@ func (b *block) step() (used int, done bool) {
 	return used, false
 }
 
+// refusal is the fault of a lane that comes to code that cannot be executed, for a reason.
+func (w *warp) refusal(lane int, reason string) *Fault {
+	f := w.fault(lane, abi.IllegalInstruction, 0)
+	f.Detail = reason
+	return f
+}
+
 // deadlockFault returns the fault of a block in which every thread waits at a barrier that cannot
 // complete. Hardware would hang.
 func (b *block) deadlockFault() *Fault {
@@ -148,8 +155,8 @@ func (w *warp) fault(lane int, kind abi.Result, address uint64) *Fault {
 		Block:   w.block.index,
 		Thread:  w.threadIndex(lane & 31),
 	}
-	if at := int(w.pc) - 1; at >= 0 && at < len(w.block.kernel.Sources) {
-		source := w.block.kernel.Sources[at]
+	if sources, at := w.block.kernel.Text().Sources, int(w.pc)-1; at >= 0 && at < len(sources) {
+		source := sources[at]
 		f.Instruction, f.Pos = source.Inst.String(), source.Inst.Pos
 		if source.Function != f.Kernel {
 			f.Detail = "in function " + source.Function

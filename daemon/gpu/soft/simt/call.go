@@ -17,7 +17,8 @@ type frame struct {
 	frame    uint32 // the caller's frame offset in local memory
 	site     *code.CallSite
 	function *code.Function
-	// saved holds the callee's registers of the outer call, if the callee is recursive.
+	// saved holds registers of the outer call: those of a recursive callee, or those of all functions of
+	// the caller if both are callees by address and share a place.
 	saved []uint64
 }
 
@@ -29,13 +30,9 @@ func (w *warp) call(in *code.Inst, mask uint32) {
 		w.reconvergeIfDiverged()
 		return
 	}
-	target := w.v64(site.Indirect.At)
+	target := *w.v64(site.Indirect.At)
 	for mask != 0 {
 		lane := lowestLane(mask)
-		function := w.block.kernel.Functions[target[lane&31]]
-		if function == nil {
-			panic(w.fault(lane, abi.InvalidPC, target[lane&31]))
-		}
 		same := uint32(0)
 		for m := mask; m != 0; m &= m - 1 {
 			if i := bits.TrailingZeros32(m) & 31; target[i] == target[lane&31] {
@@ -43,9 +40,40 @@ func (w *warp) call(in *code.Inst, mask uint32) {
 			}
 		}
 		mask &^= same
-		w.enter(site, function, same)
+		callee := w.calleeAt(target[lane&31], lane)
+		w.enter(site, callee.Function, same)
+		w.fillCallee(callee, same)
 	}
 	w.reconvergeIfDiverged()
+}
+
+// calleeAt returns the function at an address, with room for its registers.
+func (w *warp) calleeAt(address uint64, lane int) *code.Callee {
+	k := w.block.kernel
+	callee, err := k.Callees.At(address)
+	if err != nil {
+		panic(w.refusal(lane, err.Error()))
+	}
+	if callee == nil {
+		panic(w.fault(lane, abi.InvalidPC, address))
+	}
+	w.grow(&callee.Block)
+	w.block.runner.growSites(k.Text().Sites)
+	return callee
+}
+
+// fillCallee fills a callee's constants where the lanes have another's.
+func (w *warp) fillCallee(callee *code.Callee, mask uint32) {
+	other := uint32(0)
+	for m := mask; m != 0; m &= m - 1 {
+		if i := bits.TrailingZeros32(m) & 31; w.callees[i] != callee {
+			w.callees[i] = callee
+			other |= 1 << i
+		}
+	}
+	if other != 0 {
+		w.fill(&callee.Block, other)
+	}
 }
 
 // reconvergeIfDiverged calls reconverge unless the warp is converged or has no running lanes.
@@ -79,7 +107,7 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 	base := &w.v32(w.block.kernel.Frame)[lane&31]
 	caller := *base
 	callee := caller + site.FrameBytes
-	if uint64(callee)+uint64(function.FrameBytes) > w.block.kernel.LocalBytes || len(w.stacks[lane&31]) >= maxCallDepth {
+	if len(w.stacks[lane&31]) >= maxCallDepth || !w.growLocal(uint64(callee)+uint64(function.FrameBytes)) {
 		panic(w.fault(lane, abi.HardwareStackError, 0))
 	}
 	top := frame{pc: back, frame: caller, site: site, function: function}
@@ -95,8 +123,13 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 			values[i] = w.readPlace(move.From, caller, lane, move.Bytes)
 		}
 	}
-	if function.Recursive {
-		top.saved = w.save(function, lane)
+	switch {
+	case site.Within != nil && !site.Indirect.Sink:
+		for _, each := range site.Within.Functions {
+			top.saved = w.save(each, lane, top.saved)
+		}
+	case function.Recursive:
+		top.saved = w.save(function, lane, []uint64{})
 	}
 	for i, move := range site.Args {
 		if move.From.InFrame && move.To.InFrame {
@@ -161,7 +194,13 @@ func (w *warp) returnLane(lane int) {
 			values[i] = w.readPlace(move.From, callee, lane, move.Bytes)
 		}
 	}
-	if top.saved != nil {
+	switch {
+	case top.site.Within != nil && !top.site.Indirect.Sink:
+		for _, each := range top.site.Within.Functions {
+			top.saved = w.restore(each, lane, top.saved)
+		}
+		w.fillCallee(top.site.Within, 1<<(lane&31))
+	case top.saved != nil:
 		w.restore(top.function, lane, top.saved)
 	}
 	*base = top.frame
@@ -179,7 +218,7 @@ func (w *warp) readPlace(p code.Place, base uint32, lane int, bytes uint32) uint
 	}
 	var raw [8]byte
 	n := min(bytes, 8)
-	copy(raw[:n], w.localBytes(lane, uint64(base+p.Offset), uint64(n)))
+	copy(raw[:n], w.laneBytes(lane, uint64(base+p.Offset), uint64(n)))
 	return binary.LittleEndian.Uint64(raw[:])
 }
 
@@ -192,12 +231,11 @@ func (w *warp) writePlace(p code.Place, base uint32, lane int, bytes uint32, v u
 	var raw [8]byte
 	binary.LittleEndian.PutUint64(raw[:], v)
 	n := min(bytes, 8)
-	copy(w.localBytes(lane, uint64(base+p.Offset), uint64(n)), raw[:n])
+	copy(w.laneBytes(lane, uint64(base+p.Offset), uint64(n)), raw[:n])
 }
 
-// save returns one lane of all registers of a function.
-func (w *warp) save(f *code.Function, lane int) []uint64 {
-	saved := []uint64{}
+// save appends one lane of all registers of a function.
+func (w *warp) save(f *code.Function, lane int, saved []uint64) []uint64 {
 	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
 		saved = append(saved, uint64(w.v32(at)[lane&31]))
 	}
@@ -210,8 +248,8 @@ func (w *warp) save(f *code.Function, lane int) []uint64 {
 	return saved
 }
 
-// restore is the inverse of save.
-func (w *warp) restore(f *code.Function, lane int, saved []uint64) {
+// restore is the inverse of save. It returns what is left of saved.
+func (w *warp) restore(f *code.Function, lane int, saved []uint64) []uint64 {
 	next := func() uint64 {
 		v := saved[0]
 		saved = saved[1:]
@@ -226,4 +264,5 @@ func (w *warp) restore(f *code.Function, lane int, saved []uint64) {
 	for p := f.SavePredicates[0]; p < f.SavePredicates[1]; p++ {
 		w.setPredicate(uint32(p), 1<<lane, uint32(next())<<lane)
 	}
+	return saved
 }

@@ -22,7 +22,7 @@ func (w *warp) run(turn int) int {
 	if w.mask == 0 && !w.resumeNext() {
 		return turn
 	}
-	insts := w.block.kernel.Insts
+	insts := w.block.kernel.Text().Insts
 	pc := w.pc
 	for turn > 0 {
 		turn--
@@ -88,6 +88,9 @@ func (w *warp) run(turn int) int {
 				return turn
 			}
 			pc = w.pc
+			if shape == code.Call {
+				insts = w.block.kernel.Text().Insts // a callee may be new
+			}
 		}
 		if pc >= w.join {
 			w.pc = pc
@@ -148,6 +151,8 @@ func (w *warp) runRare(in *code.Inst, mask uint32) int {
 		w.awaitGuardedMembers(w.v32(in.X.Src[0].At), mask)
 	case code.Yield:
 		return yieldCost
+	case code.Refuse:
+		panic(w.refusal(lowestLane(mask), in.X.Reason))
 	default:
 		w.exchange(in, mask)
 	}

@@ -55,13 +55,15 @@ func LinkFilled(
 }
 
 func newLinker(modules []*ptx.Module, place Placer, memory *Memory) *linker {
+	program := &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}, heapBytes: HeapBytes}
 	return &linker{
 		modules: modules, memory: memory, place: place,
 		linked: code.Linked{
 			Functions: map[string]*ptx.Func{}, Addresses: map[*ptx.Var]uint64{},
-			FunctionAddresses: map[*ptx.Func]uint64{}, Shared: map[*ptx.Var]*ptx.Var{},
+			FunctionAddresses: map[*ptx.Func]uint64{}, AtAddress: map[uint64]*ptx.Func{},
+			Modules: map[*ptx.Func]*ptx.Module{}, Shared: map[*ptx.Var]*ptx.Var{}, Lock: &program.mu,
 		},
-		program:   &Program{kernels: map[string]*Kernel{}, globals: map[string]gpu.Range{}, heapBytes: HeapBytes},
+		program:   program,
 		variables: map[string]*ptx.Var{}, shared: map[string]*ptx.Var{},
 	}
 }
@@ -92,6 +94,7 @@ func (l *linker) collect() error {
 				}
 			}
 			l.linked.Functions[f.Name] = f
+			l.linked.Modules[f] = m
 		}
 	}
 	for _, m := range l.modules {
@@ -101,6 +104,15 @@ func (l *linker) collect() error {
 		for _, v := range m.Globals {
 			for _, r := range v.Relocs {
 				l.assignAddress(r.Func)
+			}
+		}
+	}
+	// Bodies that are not read yet may take addresses. All get theirs now, so that an address does not
+	// depend on the order in which kernels are looked up: programs keep them in memory.
+	for _, m := range l.modules {
+		for _, f := range m.Funcs {
+			if m.Outlined() && !f.Entry {
+				l.assignAddress(f)
 			}
 		}
 	}
@@ -125,7 +137,8 @@ func (l *linker) assignAddress(f *ptx.Func) {
 	if f == nil || l.linked.FunctionAddresses[f] != 0 {
 		return
 	}
-	l.linked.FunctionAddresses[f] = space.CodeBase + 16*uint64(len(l.linked.FunctionAddresses)+1)
+	address := space.CodeBase + 16*uint64(len(l.linked.FunctionAddresses)+1)
+	l.linked.FunctionAddresses[f], l.linked.AtAddress[address] = address, f
 }
 
 // checkFunctions returns an error for a function whose declarations differ from its definition.
@@ -345,7 +358,7 @@ func (l *linker) lower() error {
 				continue
 			}
 			k := &Kernel{program: l.program}
-			k.lower = func() error { return l.lowerKernel(k, m, f) }
+			k.lower = func() error { return l.lowerKernel(k, f) }
 			l.program.kernels[f.Name] = k
 			l.program.names = append(l.program.names, f.Name)
 			if m.Outlined() {
@@ -361,12 +374,12 @@ func (l *linker) lower() error {
 }
 
 // lowerKernel sets the code and info of k from f. It completes outlined functions that f reaches.
-func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
+func (l *linker) lowerKernel(k *Kernel, f *ptx.Func) error {
 	complete := func(reached *ptx.Func) error {
 		if reached.Insts != nil {
 			return nil
 		}
-		err := m.Complete(reached)
+		err := l.linked.Modules[reached].Complete(reached)
 		l.collectAddressTaken(reached)
 		return err
 	}
@@ -375,7 +388,7 @@ func (l *linker) lowerKernel(k *Kernel, m *ptx.Module, f *ptx.Func) error {
 		return err
 	}
 	k.code = lowered
-	k.info = l.kernelInfo(m, f, lowered)
+	k.info = l.kernelInfo(l.linked.Modules[f], f, lowered)
 	return nil
 }
 

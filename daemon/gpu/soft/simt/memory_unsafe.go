@@ -241,11 +241,27 @@ func (w *warp) locateShared(lane int, at, bytes uint64) unsafe.Pointer {
 
 // locateLocal finds local memory of one lane.
 func (w *warp) locateLocal(lane int, at, bytes uint64) unsafe.Pointer {
-	each := w.block.kernel.LocalBytes
+	each := w.localBytes
 	if at >= each || bytes > each-at {
 		panic(w.fault(lane, abi.IllegalAddress, space.LocalBase+at))
 	}
 	return unsafe.Pointer(&w.local[uint64(lane)*each+at])
+}
+
+// growLocal makes room for so many bytes of local memory per lane. It returns false if that is more
+// than the kernel may have.
+func (w *warp) growLocal(bytes uint64) bool {
+	limit := w.block.kernel.LocalLimit
+	if bytes <= w.localBytes || bytes > limit {
+		return bytes <= limit
+	}
+	each := min(max(bytes, 2*w.localBytes), limit)
+	grown := make([]byte, warpLanes*each)
+	for lane := range uint64(warpLanes) {
+		copy(grown[lane*each:], w.local[lane*w.localBytes:(lane+1)*w.localBytes])
+	}
+	w.local, w.localBytes = grown, each
+	return true
 }
 
 // pointers finds the memory of every lane of mask. A lane may wait for its chunk, and what was
@@ -358,8 +374,8 @@ func (w *warp) copyLocal(lane int, to, from, bytes uint64) {
 	copy(d, unsafe.Slice((*byte)(w.locateLocal(lane, from, bytes)), bytes))
 }
 
-// localBytes returns a range of one lane's local memory.
-func (w *warp) localBytes(lane int, at, bytes uint64) []byte {
+// laneBytes returns a range of one lane's local memory.
+func (w *warp) laneBytes(lane int, at, bytes uint64) []byte {
 	return unsafe.Slice((*byte)(w.locateLocal(lane, at, bytes)), bytes)
 }
 

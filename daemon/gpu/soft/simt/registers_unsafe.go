@@ -2,6 +2,7 @@ package simt
 
 import (
 	"math/bits"
+	"slices"
 	"unsafe"
 
 	"github.com/phos-gpu/phos/daemon/gpu/soft/simt/code"
@@ -13,6 +14,7 @@ import (
 // accessed by byte offset without a bounds check, because all offsets come from package code.
 type registers struct {
 	base       unsafe.Pointer
+	words      []uint64 // the memory at base
 	predicates []uint32
 	scratch32  lanes.V32
 	scratch64  lanes.V64
@@ -22,7 +24,19 @@ type registers struct {
 // newRegisters places the block in memory, which must be zeroed, aligned to 64 bytes and large
 // enough.
 func newRegisters(memory []uint64, predicates []uint32) registers {
-	return registers{base: unsafe.Pointer(unsafe.SliceData(memory)), predicates: predicates}
+	return registers{base: unsafe.Pointer(unsafe.SliceData(memory)), words: memory, predicates: predicates}
+}
+
+// grow makes room for a callee's part of the block.
+func (r *registers) grow(b *code.Block) {
+	if words := int(b.RegisterBytes / 8); words > len(r.words) {
+		grown := alignedWords(words)
+		copy(grown, r.words)
+		r.words, r.base = grown, unsafe.Pointer(unsafe.SliceData(grown))
+	}
+	if more := int(b.Predicates) - len(r.predicates); more > 0 {
+		r.predicates = slices.Concat(r.predicates, make([]uint32, more))
+	}
 }
 
 // alignedWords allocates count words at a multiple of 64 bytes, so that columns are whole cache

@@ -167,7 +167,7 @@ func (r *run) work(number int) {
 		memory: r.memory,
 		number: number,
 		reader: space.NewReader(),
-		sites:  make([]site, r.kernel.Sites),
+		sites:  make([]site, r.kernel.Text().Sites),
 	}
 	defer w.reader.Release()
 	w.version = w.reader.Enter()
@@ -186,6 +186,13 @@ func (r *runner) tick() bool {
 	r.reader.Tick()
 	r.refresh()
 	return !r.run.stop.Load()
+}
+
+// growSites makes room for the sites of new callees.
+func (r *runner) growSites(count int32) {
+	if more := int(count) - len(r.sites); more > 0 {
+		r.sites = append(r.sites, make([]site, more)...)
+	}
 }
 
 // refresh drops all sites if their spans are stale.

@@ -8,36 +8,33 @@ import (
 	"github.com/phos-gpu/phos/internal/ptx"
 )
 
-// setConstants fills the columns that are constant for the launch.
-func (w *warp) setConstants() {
-	k := w.block.kernel
-	for _, c := range k.Constants32 {
+// fill fills the columns of constants and special registers in the lanes of mask.
+func (w *warp) fill(b *code.Block, mask uint32) {
+	for _, c := range b.Constants32 {
 		column := w.v32(c.At)
-		for i := range column {
-			column[i] = uint32(c.Value)
+		for m := mask; m != 0; m &= m - 1 {
+			column[bits.TrailingZeros32(m)&31] = uint32(c.Value)
 		}
 	}
-	for _, c := range k.Constants64 {
+	for _, c := range b.Constants64 {
 		column := w.v64(c.At)
-		for i := range column {
-			column[i] = c.Value
+		for m := mask; m != 0; m &= m - 1 {
+			column[bits.TrailingZeros32(m)&31] = c.Value
 		}
 	}
-	for _, c := range k.ConstantPredicates {
-		w.predicates[c.At] = uint32(c.Value)
+	for _, c := range b.ConstantPredicates {
+		w.setPredicate(c.At, mask, uint32(c.Value))
 	}
-	for _, s := range k.Specials {
-		if !perBlock(s.Special) {
-			w.fillSpecial(s)
-		}
+	for _, s := range b.Specials {
+		w.fillSpecial(s, mask)
 	}
 }
 
-// setSpecials fills the columns that depend on the block.
+// setSpecials fills the columns of the kernel that depend on the block.
 func (w *warp) setSpecials() {
 	for _, s := range w.block.kernel.Specials {
 		if perBlock(s.Special) {
-			w.fillSpecial(s)
+			w.fillSpecial(s, fullMask)
 		}
 	}
 	*w.v32(w.block.kernel.Frame) = [warpLanes]uint32{}
@@ -48,9 +45,10 @@ func perBlock(s ptx.Special) bool {
 	return s >= ptx.CtaidX && s <= ptx.CtaidZ || s >= ptx.ClusteridX && s <= ptx.ClusteridZ || s == ptx.SMID
 }
 
-// fillSpecial fills one column with a special register.
-func (w *warp) fillSpecial(s code.SpecialColumn) {
-	for lane := range warpLanes {
+// fillSpecial fills one column with a special register, in the lanes of mask.
+func (w *warp) fillSpecial(s code.SpecialColumn, mask uint32) {
+	for m := mask; m != 0; m &= m - 1 {
+		lane := bits.TrailingZeros32(m) & 31
 		v := w.special(s.Special, lane)
 		if s.Wide {
 			w.v64(s.At)[lane] = v

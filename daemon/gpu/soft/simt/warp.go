@@ -50,7 +50,10 @@ type warp struct {
 	force  bool
 	carry  uint32 // the carry flags
 	stacks [warpLanes][]frame
-	local  []byte // warpLanes times the kernel's LocalBytes
+	// callees are those whose part of the register block the lanes have filled last.
+	callees    [warpLanes]*code.Callee
+	local      []byte // warpLanes times localBytes
+	localBytes uint64 // of a lane
 }
 
 // begin starts the given lanes at the entry of a kernel.
@@ -58,6 +61,7 @@ func (w *warp) begin(entry int32, lanes uint32) {
 	w.pc, w.mask, w.alive, w.join = entry, lanes, lanes, noJoin
 	w.groups = w.groups[:0]
 	w.force = false
+	w.callees = [warpLanes]*code.Callee{}
 	for i := range w.stacks {
 		w.stacks[i] = w.stacks[i][:0]
 	}

@@ -51,6 +51,7 @@ const (
 	ActiveMask
 	Elect
 	Yield
+	Refuse   // an instruction that can be part of code, but not be executed
 	LoadPart // the load of a cp.async that reads only part
 	MatrixMultiply
 	MatrixLoad
@@ -76,7 +77,7 @@ type Inst struct {
 	Q int32
 	// Target is the target of a branch or call.
 	Target int32
-	Site   int32 // see Kernel.Sites
+	Site   int32 // see Text.Sites
 	Offset int64 // of the memory operand
 
 	F32 lanes.F32
@@ -145,6 +146,7 @@ type Extra struct {
 
 	Targets []int32
 	Call    *CallSite
+	Reason  string // of Refuse
 	Matrix  *matrix.Operation
 }
 
@@ -159,6 +161,8 @@ type CallSite struct {
 	Args, Rets []Move
 	// Function is the callee of a direct call.
 	Function *Function
+	// Within is the callee in whose code the call is; nil in the kernel's own code.
+	Within *Callee
 }
 
 // Move copies an argument to the callee or a result to the caller.
@@ -191,8 +195,6 @@ type Function struct {
 	Name       string
 	Entry      int32 // index of its first instruction
 	FrameBytes uint32
-	// Address is the value of a pointer to the function.
-	Address uint64
 	// A call saves the registers of a Recursive function. Save holds the start of its 32-bit columns,
 	// the start of its 64-bit columns and their end; SavePredicates is the range of its predicates.
 	Recursive      bool

@@ -1,17 +1,50 @@
 package code
 
 import (
+	"sync/atomic"
+
 	"github.com/phos-gpu/phos/internal/ptx"
 )
 
-// Kernel is one entry point and all functions it can call, ready to run.
+// Kernel is one entry point and all functions that it calls by name, ready to run.
 type Kernel struct {
-	Name    string
+	Name  string
+	Entry int32
+	Block
+	// Frame is the 32-bit column that holds each lane's frame address in local memory.
+	Frame uint32
+
+	// StaticShared is the size of static shared memory. Dynamic shared memory starts at this offset.
+	StaticShared uint64
+	// LocalBytes is local memory per thread, including the frames of all calls by name. Recursion and
+	// calls by address may need more, up to LocalLimit.
+	LocalBytes, LocalLimit uint64
+	ParamBytes             uint64
+	Params                 []*ptx.Var
+	// Callees are the functions that the kernel may call by address; nil if it makes no such call.
+	Callees *Callees
+	text    atomic.Pointer[Text]
+
+	MaxThreads, RequiredThreads [3]uint32
+	// Registers estimates how many 32-bit registers a compiler would allocate to a thread.
+	Registers int32
+}
+
+// Text is the instructions of a kernel, and then those of its callees that are lowered. It only
+// grows, so that an index stays what it is.
+type Text struct {
 	Insts   []Inst
 	Sources []Source
-	Entry   int32
+	// Sites is the number of memory instructions. Each has an inline cache for its last access.
+	Sites int32
+}
 
-	// RegisterBytes is the size of a warp's register block, Predicates the number of predicate masks.
+// Text returns the kernel's instructions. Each lowered callee adds to them.
+func (k *Kernel) Text() *Text { return k.text.Load() }
+
+// Block describes a warp's register block, or the part of it that a callee uses.
+type Block struct {
+	// RegisterBytes is where the block ends, Predicates the number of predicate masks up to its end.
 	RegisterBytes uint32
 	Predicates    int32
 	Constants32   []Constant
@@ -19,23 +52,6 @@ type Kernel struct {
 	// ConstantPredicates are always all zeroes or all ones.
 	ConstantPredicates []Constant
 	Specials           []SpecialColumn
-	// Frame is the 32-bit column that holds each lane's frame address in local memory.
-	Frame uint32
-
-	// StaticShared is the size of static shared memory. Dynamic shared memory starts at this offset.
-	StaticShared uint64
-	// LocalBytes is local memory per thread, including call frames.
-	LocalBytes uint64
-	ParamBytes uint64
-	Params     []*ptx.Var
-	// Sites is the number of memory instructions. Each has an inline cache for its last access.
-	Sites int32
-	// Functions maps addresses to the functions whose address is taken.
-	Functions map[uint64]*Function
-
-	MaxThreads, RequiredThreads [3]uint32
-	// Registers estimates how many 32-bit registers a compiler would allocate to a thread.
-	Registers int32
 }
 
 // Constant is a column with the same value in all lanes.

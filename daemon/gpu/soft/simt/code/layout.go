@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
+	"sync"
 
 	"github.com/phos-gpu/phos/daemon/gpu"
 	"github.com/phos-gpu/phos/hijack/abi"
@@ -16,9 +18,15 @@ type Linked struct {
 	Functions map[string]*ptx.Func
 	// Addresses of the variables in global and constant memory.
 	Addresses map[*ptx.Var]uint64
-	// FunctionAddresses holds the addresses of functions whose address is taken.
+	// FunctionAddresses holds the addresses of functions whose address is taken, or may be in a body
+	// that is not read yet; AtAddress is the reverse.
 	FunctionAddresses map[*ptx.Func]uint64
-	// Shared maps a shared variable of module scope to its definition.
+	AtAddress         map[uint64]*ptx.Func
+	// Modules are the texts that define the functions.
+	Modules map[*ptx.Func]*ptx.Module
+	// Lock guards all of this and the texts. The caller of Lower holds it.
+	Lock sync.Locker
+	// Shared maps a shared variable of module scope to its definition; see sharedLayout.
 	Shared map[*ptx.Var]*ptx.Var
 	// Heap is set if the program has a device heap for malloc.
 	Heap bool
@@ -61,7 +69,7 @@ type function struct {
 	state             uint8  // of the depth-first search: 0 new, 1 open, 2 done
 }
 
-// recursionBytes is local memory reserved for the frames of recursive calls.
+// recursionBytes is the most local memory for the frames of recursive calls, and of calls by address.
 const recursionBytes = 64 << 10
 
 const (
@@ -97,9 +105,7 @@ func (l *lowering) reach(f *ptx.Func) (*function, error) {
 			continue
 		}
 		if in.Call.Func == nil {
-			if err := l.reachIndirect(fn); err != nil {
-				return nil, err
-			}
+			l.indirect = true
 			continue
 		}
 		callee := l.linked.Functions[in.Call.Func.Name]
@@ -128,20 +134,6 @@ func (l *lowering) reachCall(caller *function, callee *ptx.Func) error {
 		return err
 	}
 	caller.calls = append(caller.calls, fn)
-	return nil
-}
-
-// reachIndirect treats every function whose address is taken as a possible callee. Any of them may
-// call the caller again. A kernel cannot be called: it reads the parameters of its own launch.
-func (l *lowering) reachIndirect(caller *function) error {
-	for f := range l.linked.FunctionAddresses {
-		if f.Entry {
-			continue
-		}
-		if err := l.reachCall(caller, f); err != nil {
-			return err
-		}
-	}
 	return nil
 }
 
@@ -184,9 +176,9 @@ func (l *lowering) markRecursive() {
 	}
 }
 
-// layoutFrames assigns a frame to every function and sets the kernel's local memory.
-func (l *lowering) layoutFrames(entry *function) {
-	recursive := false
+// layoutFrames assigns a frame to every function.
+func (l *lowering) layoutFrames() {
+	l.markRecursive()
 	for _, fn := range l.order {
 		at := uint64(0)
 		if !fn.ptx.Entry {
@@ -197,7 +189,6 @@ func (l *lowering) layoutFrames(entry *function) {
 		fn.local = uint32(at)
 		at = alignUp(at+fn.ptx.LocalBytes, frameAlign)
 		fn.out.FrameBytes = uint32(at)
-		recursive = recursive || fn.out.Recursive
 	}
 	for _, fn := range l.order { // callees come first
 		for _, callee := range fn.calls {
@@ -205,9 +196,14 @@ func (l *lowering) layoutFrames(entry *function) {
 		}
 		fn.depth = min(fn.depth+uint64(fn.out.FrameBytes), 2*maxLocalBytes) // no overflow by many callees
 	}
-	l.kernel.LocalBytes = entry.depth
-	if recursive {
-		l.kernel.LocalBytes += recursionBytes
+}
+
+// layoutLocal sets the kernel's local memory.
+func (l *lowering) layoutLocal(entry *function) {
+	l.kernel.LocalBytes, l.kernel.LocalLimit = entry.depth, entry.depth
+	recursive := slices.ContainsFunc(l.order, func(fn *function) bool { return fn.out.Recursive })
+	if recursive || l.indirect {
+		l.kernel.LocalLimit += recursionBytes
 	}
 }
 
@@ -218,7 +214,7 @@ func (l *lowering) checkLimits(entry *function) error {
 		return &Refused{Function: entry.ptx.Name, Pos: entry.ptx.Pos, Text: fmt.Sprintf(format, args...)}
 	}
 	switch {
-	case l.kernel.LocalBytes > maxLocalBytes+recursionBytes:
+	case l.kernel.LocalBytes > maxLocalBytes:
 		return refuse("the kernel uses more than %d bytes of local memory per thread", maxLocalBytes)
 	case l.kernel.StaticShared > maxStaticShared:
 		return refuse("the kernel uses too much static shared memory (%d bytes, at most %d)",
@@ -231,7 +227,6 @@ func (l *lowering) checkLimits(entry *function) error {
 
 // layoutRegisters assigns a column to every register of every function.
 func (l *lowering) layoutRegisters() {
-	l.kernel.Frame = l.newColumn(column32)
 	for _, fn := range l.order {
 		count := fn.ptx.Registers
 		fn.out.Save[0] = l.columns
@@ -244,57 +239,4 @@ func (l *lowering) layoutRegisters() {
 		fn.out.SavePredicates = [2]int32{l.predicates, l.predicates + int32(count[ptx.Pred])}
 		l.addPredicates(count[ptx.Pred])
 	}
-}
-
-// layoutShared places the shared variables of all reachable functions and those of module scope
-// that they use.
-func (l *lowering) layoutShared() {
-	for _, fn := range l.order {
-		for _, v := range fn.ptx.Shared {
-			l.placeShared(v)
-		}
-		for i := range fn.ptx.Insts {
-			in := &fn.ptx.Insts[i]
-			if v := in.Addr.Symbol; v != nil && v.Space == ptx.Shared {
-				l.placeShared(v)
-			}
-			for _, o := range in.Src {
-				if o.Symbol != nil && o.Symbol.Space == ptx.Shared {
-					l.placeShared(o.Symbol)
-				}
-			}
-		}
-	}
-	l.kernel.StaticShared = alignUp(l.kernel.StaticShared, l.dynamicAlign)
-}
-
-// placeShared assigns an offset to a shared variable. All dynamic ones start at the end of the
-// static ones.
-func (l *lowering) placeShared(v *ptx.Var) {
-	if definition := l.linked.Shared[v]; definition != nil {
-		v = definition
-	}
-	if _, placed := l.shared[v]; placed {
-		return
-	}
-	if v.Bytes == 0 {
-		l.dynamicAlign = max(l.dynamicAlign, frameAlign, v.Align)
-		l.shared[v] = 0 // unused: see sharedOffset
-		return
-	}
-	at := alignUp(l.kernel.StaticShared, max(v.Align, 1))
-	l.shared[v] = at
-	l.kernel.StaticShared = at + v.Bytes
-}
-
-// sharedOffset returns the offset of a shared variable. A dynamic one is at the end of static
-// shared memory.
-func (l *lowering) sharedOffset(v *ptx.Var) uint64 {
-	if definition := l.linked.Shared[v]; definition != nil {
-		v = definition
-	}
-	if v.Bytes == 0 {
-		return l.kernel.StaticShared
-	}
-	return l.shared[v]
 }

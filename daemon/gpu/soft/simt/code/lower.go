@@ -11,6 +11,10 @@ type lowering struct {
 	linked    *Linked
 	complete  func(*ptx.Func) error
 	kernel    *Kernel
+	callee    *Callee // nil while the kernel itself is lowered
+	indirect  bool    // there are calls by address
+	text      Text
+	block     Block
 	functions map[*ptx.Func]*function
 	order     []*function // callees first
 	fn        *function   // the function in progress
@@ -24,8 +28,7 @@ type lowering struct {
 	constPreds  map[bool]uint32
 	specials    map[SpecialColumn]uint32 // the key's At is zero
 
-	shared       map[*ptx.Var]uint64
-	dynamicAlign uint64
+	shared sharedLayout
 
 	// patches are the instructions that wait for the start of a function.
 	patches []patch
@@ -42,71 +45,86 @@ type patch struct {
 // Lower lowers an entry point to a Kernel. complete parses the body of a function that was only
 // outlined; Lower calls it before it reads the body.
 func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Kernel, error) {
-	l := &lowering{
-		linked: linked, complete: complete,
-		kernel: &Kernel{
-			Name: entry.Name, ParamBytes: entry.ParamBytes, Params: entry.Params, Functions: map[uint64]*Function{},
-			MaxThreads: entry.MaxThreads, RequiredThreads: entry.RequiredThreads,
-		},
-		functions:    map[*ptx.Func]*function{},
-		constants32:  map[uint32]uint32{},
-		constants64:  map[uint64]uint32{},
-		constPreds:   map[bool]uint32{},
-		specials:     map[SpecialColumn]uint32{},
-		shared:       map[*ptx.Var]uint64{},
-		dynamicAlign: 1,
+	kernel := &Kernel{
+		Name: entry.Name, ParamBytes: entry.ParamBytes, Params: entry.Params,
+		MaxThreads: entry.MaxThreads, RequiredThreads: entry.RequiredThreads,
 	}
+	l := newLowering(linked, complete, kernel)
+	l.shared = sharedLayout{definitions: linked.Shared, offsets: map[*ptx.Var]uint64{}, align: 1}
 	main, err := l.reach(entry)
 	if err != nil {
 		return nil, err
 	}
-	l.markRecursive()
-	l.layoutFrames(main)
+	l.layoutFrames()
+	l.layoutLocal(main)
+	kernel.Frame = l.newColumn(column32)
 	l.layoutRegisters()
 	l.layoutShared()
-	if err := l.checkLimits(main); err != nil {
+	if err := l.lowerAll(main); err != nil {
 		return nil, err
+	}
+	kernel.Entry, kernel.Block = main.out.Entry, l.block
+	kernel.text.Store(&l.text)
+	if l.indirect {
+		return kernel, l.addCallees()
+	}
+	return kernel, nil
+}
+
+// newLowering returns the state to lower a part of a kernel.
+func newLowering(linked *Linked, complete func(*ptx.Func) error, kernel *Kernel) *lowering {
+	return &lowering{
+		linked: linked, complete: complete, kernel: kernel,
+		functions:   map[*ptx.Func]*function{},
+		constants32: map[uint32]uint32{},
+		constants64: map[uint64]uint32{},
+		constPreds:  map[bool]uint32{},
+		specials:    map[SpecialColumn]uint32{},
+	}
+}
+
+// lowerAll lowers the functions that main reaches.
+func (l *lowering) lowerAll(main *function) error {
+	if err := l.checkLimits(main); err != nil {
+		return err
+	}
+	if err := l.checkShared(); err != nil {
+		return err
 	}
 	for _, fn := range l.order {
 		l.kernel.Registers = max(l.kernel.Registers, pressure(fn.ptx))
 		if err := l.lowerFunction(fn); err != nil {
-			return nil, err
+			return err
 		}
 	}
 	if err := l.checkLimits(main); err != nil { // for constants
-		return nil, err
+		return err
 	}
 	for _, p := range l.patches {
-		l.kernel.Insts[p.inst].Target = p.fn.out.Entry
+		l.text.Insts[p.inst].Target = p.fn.out.Entry
 	}
-	l.kernel.Entry = main.out.Entry
-	l.kernel.RegisterBytes = l.columns
-	l.kernel.Predicates = l.predicates
-	return l.kernel, nil
+	l.block.RegisterBytes, l.block.Predicates = l.columns, l.predicates
+	return nil
 }
 
 // lowerFunction lowers one function.
 func (l *lowering) lowerFunction(fn *function) error {
 	l.fn = fn
-	fn.out.Entry = int32(len(l.kernel.Insts))
-	if address, taken := l.linked.FunctionAddresses[fn.ptx]; taken {
-		fn.out.Address = address
-		l.kernel.Functions[address] = fn.out
-	}
+	fn.out.Entry = int32(len(l.text.Insts))
 	l.places = make([]int32, len(fn.ptx.Insts)+1)
-	first := len(l.kernel.Insts)
+	first := len(l.text.Insts)
 	for i := range fn.ptx.Insts {
-		l.places[i] = int32(len(l.kernel.Insts))
+		l.places[i] = int32(len(l.text.Insts))
 		l.in = &fn.ptx.Insts[i]
 		if err := l.lowerInstruction(l.in); err != nil {
 			return err
 		}
 	}
-	l.places[len(fn.ptx.Insts)] = int32(len(l.kernel.Insts))
+	l.places[len(fn.ptx.Insts)] = int32(len(l.text.Insts))
 	l.in = &ptx.Inst{Op: ptx.OpRet, Guard: ptx.Guard{Reg: -1}}
 	l.emit(Inst{Shape: Return}) // the end of the body returns
-	for i := first; i < len(l.kernel.Insts); i++ {
-		l.resolve(&l.kernel.Insts[i])
+	for i := first; i < len(l.text.Insts); i++ {
+		l.resolve(&l.text.Insts[i])
 	}
 	return nil
 }
@@ -146,8 +164,8 @@ func (l *lowering) emit(in Inst) {
 		in.Guard = int32(l.fn.base[ptx.Pred]) + g.Reg
 		in.GuardNegated = g.Negated
 	}
-	l.kernel.Insts = append(l.kernel.Insts, in)
-	l.kernel.Sources = append(l.kernel.Sources, Source{Inst: l.in, Function: l.fn.ptx.Name})
+	l.text.Insts = append(l.text.Insts, in)
+	l.text.Sources = append(l.text.Sources, Source{Inst: l.in, Function: l.fn.ptx.Name})
 }
 
 // newColumn allocates a column for registers of so many bytes.
@@ -179,7 +197,7 @@ func (l *lowering) constant32(v uint32) uint32 {
 	if !ok {
 		at = l.newColumn(column32)
 		l.constants32[v] = at
-		l.kernel.Constants32 = append(l.kernel.Constants32, Constant{at, uint64(v)})
+		l.block.Constants32 = append(l.block.Constants32, Constant{at, uint64(v)})
 	}
 	return at
 }
@@ -190,7 +208,7 @@ func (l *lowering) constant64(v uint64) uint32 {
 	if !ok {
 		at = l.newColumn(column64)
 		l.constants64[v] = at
-		l.kernel.Constants64 = append(l.kernel.Constants64, Constant{at, v})
+		l.block.Constants64 = append(l.block.Constants64, Constant{at, v})
 	}
 	return at
 }
@@ -205,7 +223,7 @@ func (l *lowering) constantPredicate(v bool) uint32 {
 		if v {
 			value = 0xffffffff
 		}
-		l.kernel.ConstantPredicates = append(l.kernel.ConstantPredicates, Constant{at, value})
+		l.block.ConstantPredicates = append(l.block.ConstantPredicates, Constant{at, value})
 	}
 	return at
 }
@@ -228,7 +246,7 @@ func (l *lowering) special(s ptx.Special, wide bool) uint32 {
 		}
 		l.specials[key] = at
 		key.At = at
-		l.kernel.Specials = append(l.kernel.Specials, key)
+		l.block.Specials = append(l.block.Specials, key)
 	}
 	return at
 }

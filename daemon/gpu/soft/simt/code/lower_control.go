@@ -36,6 +36,9 @@ func (l *lowering) lowerInstruction(in *ptx.Inst) error {
 		return l.control(in)
 	case ptx.OpCall:
 		return l.call(in)
+	case ptx.OpMultimem:
+		l.emit(Inst{Shape: Refuse, X: &Extra{Reason: "the software GPU has no multicast memory"}})
+		return nil
 	case ptx.OpBar, ptx.OpBarWarp, ptx.OpShfl, ptx.OpVote, ptx.OpMatch, ptx.OpRedux, ptx.OpActivemask, ptx.OpElect:
 		return l.collective(in)
 	}
@@ -113,7 +116,7 @@ var builtinArguments = map[Builtin]int{Vprintf: 2, AssertFail: 5, Malloc: 1, Fre
 
 // call lowers a call, with moves for its arguments and results.
 func (l *lowering) call(in *ptx.Inst) error {
-	site := &CallSite{FrameBytes: l.fn.out.FrameBytes, Indirect: Ref{Sink: true}}
+	site := &CallSite{FrameBytes: l.fn.out.FrameBytes, Indirect: Ref{Sink: true}, Within: l.callee}
 	out := Inst{Shape: Call, X: &Extra{Call: site}}
 	switch {
 	case in.Call.Func == nil:
@@ -121,7 +124,7 @@ func (l *lowering) call(in *ptx.Inst) error {
 	case l.linked.Functions[in.Call.Func.Name] != nil:
 		callee := l.functions[l.linked.Functions[in.Call.Func.Name]]
 		site.Function = callee.out
-		l.patches = append(l.patches, patch{int32(len(l.kernel.Insts)), callee})
+		l.patches = append(l.patches, patch{int32(len(l.text.Insts)), callee})
 	default:
 		site.Builtin = builtins[in.Call.Func.Name]
 		if (site.Builtin == Malloc || site.Builtin == Free) && !l.linked.Heap {
@@ -138,7 +141,7 @@ func (l *lowering) call(in *ptx.Inst) error {
 	// Constants may have emitted instructions of their own, so the call may have moved: update the
 	// patch.
 	if site.Function != nil {
-		l.patches[len(l.patches)-1].inst = int32(len(l.kernel.Insts))
+		l.patches[len(l.patches)-1].inst = int32(len(l.text.Insts))
 	}
 	l.emit(out)
 	return nil

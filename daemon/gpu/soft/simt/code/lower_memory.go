@@ -18,8 +18,8 @@ func (l *lowering) memory(in *ptx.Inst, out *Inst) error {
 	}[in.Space]
 	out.Offset = in.Addr.Offset
 	if m.Space != Shared && m.Space != Local {
-		out.Site = l.kernel.Sites
-		l.kernel.Sites++
+		out.Site = l.text.Sites
+		l.text.Sites++
 	}
 	switch {
 	case in.Addr.Symbol != nil:
@@ -144,7 +144,7 @@ func (l *lowering) atomic(in *ptx.Inst) error {
 
 // constantAt returns the value of a 64-bit constant's column.
 func (l *lowering) constantAt(at uint32) uint64 {
-	for _, c := range l.kernel.Constants64 {
+	for _, c := range l.block.Constants64 {
 		if c.At == at {
 			return c.Value
 		}

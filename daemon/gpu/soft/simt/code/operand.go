@@ -137,7 +137,7 @@ func (l *lowering) symbol(v *ptx.Var, offset int64, class ptx.Class) (Ref, error
 func (l *lowering) address(v *ptx.Var) (address uint64, frame bool, err error) {
 	switch v.Space {
 	case ptx.Shared:
-		return l.sharedOffset(v), false, nil
+		return l.shared.offset(v, l.kernel.StaticShared), false, nil
 	case ptx.Local:
 		if l.isModuleLocal(v) {
 			return 0, false, l.refuse("local variable '%s' of module scope is not supported", v.Name)

@@ -1,0 +1,80 @@
+package tcpport
+
+import (
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"net"
+	"slices"
+
+	"github.com/vishvananda/netlink"
+	"github.com/vishvananda/netlink/nl"
+	"golang.org/x/sys/unix"
+)
+
+// timeWait is TCP_TIME_WAIT of include/net/tcp_states.h.
+const timeWait = 6
+
+// Free removes the closed connections that keep local ports taken, in the network namespace of the
+// calling thread. It needs CAP_NET_ADMIN there, and a kernel that can destroy sockets
+// (CONFIG_INET_DIAG_DESTROY).
+func Free(ports []uint16) error {
+	if len(ports) == 0 {
+		return nil
+	}
+	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
+		left, err := netlink.SocketDiagTCP(family)
+		if err != nil && !errors.Is(err, netlink.ErrDumpInterrupted) {
+			return fmt.Errorf("list TCP connections: %w", err)
+		}
+		for _, each := range left {
+			if each.State != timeWait || !slices.Contains(ports, each.ID.SourcePort) {
+				continue
+			}
+			if err := destroy(family, &each.ID); err != nil && !errors.Is(err, unix.ENOENT) {
+				return fmt.Errorf("free TCP port %d: %w", each.ID.SourcePort, err)
+			}
+		}
+	}
+	return nil
+}
+
+// destroy removes a socket by its addresses and its cookie.
+func destroy(family uint8, id *netlink.SocketID) error {
+	request := nl.NewNetlinkRequest(nl.SOCK_DESTROY, unix.NLM_F_ACK)
+	request.AddData(&socketRequest{family, id})
+	_, err := request.Execute(unix.NETLINK_INET_DIAG, 0)
+	return err
+}
+
+// socketRequest is struct inet_diag_req_v2 of include/uapi/linux/inet_diag.h.
+type socketRequest struct {
+	family uint8
+	id     *netlink.SocketID
+}
+
+const socketRequestBytes = 56
+
+// Len implements nl.NetlinkRequestData.
+func (r *socketRequest) Len() int { return socketRequestBytes }
+
+// Serialize implements nl.NetlinkRequestData.
+func (r *socketRequest) Serialize() []byte {
+	text := []byte{r.family, unix.IPPROTO_TCP, 0, 0}
+	text = binary.NativeEndian.AppendUint32(text, 1<<timeWait) // states
+	text = binary.BigEndian.AppendUint16(text, r.id.SourcePort)
+	text = binary.BigEndian.AppendUint16(text, r.id.DestinationPort)
+	text = append(text, r.address(r.id.Source)...)
+	text = append(text, r.address(r.id.Destination)...)
+	text = binary.NativeEndian.AppendUint32(text, r.id.Interface)
+	text = binary.NativeEndian.AppendUint32(text, r.id.Cookie[0])
+	return binary.NativeEndian.AppendUint32(text, r.id.Cookie[1])
+}
+
+// address returns an address in 16 bytes.
+func (r *socketRequest) address(ip net.IP) []byte {
+	if r.family == unix.AF_INET6 {
+		return ip.To16()
+	}
+	return append(slices.Clone(ip.To4()), make([]byte, net.IPv6len-net.IPv4len)...)
+}
