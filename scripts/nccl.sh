@@ -1,6 +1,6 @@
 # shellcheck shell=bash
-# NVIDIA's NCCL, whose ranks the tests run on software GPUs, save and restore. Of its versions this one
-# has PTX for everything.
+# NVIDIA's NCCL, whose ranks the tests run on software GPUs, save and restore. Of its versions this
+# one has PTX for everything.
 
 NCCL_VENV=$CACHE/nccl-2.26.2-$(sha256sum <"$ROOT/scripts/nccl.txt" | cut -c 1-12)
 

@@ -7,9 +7,9 @@ import (
 	"github.com/phos-gpu/phos/internal/linux/tcpport"
 )
 
-// unplug lets the TCP connections of processes that are saved, and about to be killed, leave nothing
-// behind: their other ends are saved, too, and their ports are free for a restore. A connection that
-// cannot be handled ends like any other.
+// unplug lets the TCP connections of processes that are saved, and about to be killed, leave
+// nothing behind: their other ends are saved, too, and their ports are free for a restore. A
+// connection that cannot be handled ends like any other.
 func unplug(pids []int) {
 	for _, pid := range pids {
 		descriptors, err := proc.Descriptors(pid)
@@ -24,6 +24,7 @@ func unplug(pids []int) {
 	}
 }
 
+// unplugOne unplugs one descriptor of a process.
 func unplugOne(pid, number int) {
 	socket, err := proc.Borrow(pid, number)
 	if err != nil {

@@ -242,9 +242,7 @@ func atomicForms() (rows []row) {
 	return rows
 }
 
-// multimemRows are the instructions on multicast memory.
-var multimemRows = multimemForms()
-
+// multimemForms are the instructions on multicast memory.
 func multimemForms() (rows []row) {
 	const where = " $scope? global? "
 	for _, mods := range []string{

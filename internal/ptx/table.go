@@ -74,7 +74,7 @@ const (
 // forms are all forms by opcode.
 var forms = func() map[string][]*form {
 	byName := map[string][]*form{}
-	for _, rows := range [][]row{arithmeticRows, floatRows, logicRows, moveRows, atomicRows, warpRows, matrixRows, multimemRows} {
+	for _, rows := range [][]row{arithmeticRows, floatRows, logicRows, moveRows, atomicRows, warpRows, matrixRows, multimemForms()} {
 		for _, r := range rows {
 			byName[r.name] = append(byName[r.name], compileRow(r))
 		}

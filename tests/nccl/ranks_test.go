@@ -64,8 +64,8 @@ func undisturbed(t *testing.T, job *harness.Job) harness.Result {
 	return job.Result()
 }
 
-// TestSaved saves ranks at random moments, while they run and for good, and restores what was saved:
-// no step is lost, repeated or wrong.
+// TestSaved saves ranks at random moments, while they run and for good, and restores what was
+// saved: no step is lost, repeated or wrong.
 func TestSaved(t *testing.T) {
 	daemon := start(t)
 	program := harness.CompileNCCL(t, harness.Workload("nccl", "ranks.c"))

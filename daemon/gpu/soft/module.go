@@ -34,10 +34,10 @@ type Module struct {
 	functions map[string]*Function // by name, created on first lookup
 }
 
-// outlineBytes is the size from which texts are treated as a library. Kernels of a library are parsed
-// when they are looked up, and functions that are called by address when they are first called, so
-// that loading costs only what is used. Shorter texts are parsed at once, and errors in them are found
-// at load.
+// outlineBytes is the size from which texts are treated as a library. Kernels of a library are
+// parsed when they are looked up, and functions that are called by address when they are first
+// called, so that loading costs only what is used. Shorter texts are parsed at once, and errors in
+// them are found at load.
 const outlineBytes = 256 << 10
 
 // LoadModule parses and links PTX texts; blank devices take machine code too. It returns a

@@ -47,8 +47,8 @@ func exclusive(address string) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// closedByServer makes a connection to a listener and closes it, first the server's end: the port of
-// the listener stays taken. unplug is called with the server's end before.
+// closedByServer makes a connection to a listener and closes it, first the server's end: the port
+// of the listener stays taken. unplug is called with the server's end before.
 func closedByServer(t *testing.T, address string, unplug func(*os.File)) string {
 	t.Helper()
 	listener, err := exclusive(address)

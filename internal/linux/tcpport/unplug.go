@@ -6,9 +6,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Unplug lets a TCP connection end without a packet to its other end when the last process closes it,
-// as if a cable had been pulled. Sockets of other kinds, and listeners, stay as they are. It needs
-// CAP_NET_ADMIN in the socket's namespace.
+// Unplug lets a TCP connection end without a packet to its other end when the last process closes
+// it, as if a cable had been pulled. Sockets of other kinds, and listeners, stay as they are. It
+// needs CAP_NET_ADMIN in the socket's namespace.
 func Unplug(socket *os.File) error {
 	fd := int(socket.Fd())
 	protocol, err := unix.GetsockoptInt(fd, unix.SOL_SOCKET, unix.SO_PROTOCOL)

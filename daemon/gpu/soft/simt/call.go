@@ -17,8 +17,8 @@ type frame struct {
 	frame    uint32 // the caller's frame offset in local memory
 	site     *code.CallSite
 	function *code.Function
-	// saved holds registers of the outer call: those of a recursive callee, or those of all functions of
-	// the caller if both are callees by address and share a place.
+	// saved holds registers of the outer call: those of a recursive callee, or those of all
+	// functions of the caller if both are callees by address and share a place.
 	saved []uint64
 }
 

@@ -87,10 +87,7 @@ func (w *warp) run(turn int) int {
 			if w.mask == 0 && !w.resumeNext() {
 				return turn
 			}
-			pc = w.pc
-			if shape == code.Call {
-				insts = w.block.kernel.Text().Insts // a callee may be new
-			}
+			pc, insts = w.pc, w.block.kernel.Text().Insts // a callee may be new
 		}
 		if pc >= w.join {
 			w.pc = pc

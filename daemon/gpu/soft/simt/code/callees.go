@@ -17,9 +17,9 @@ type Callees struct {
 	lowered  sync.Map // address to *Callee, or to the error of lowering it
 }
 
-// Callee is a function that a kernel calls by address, with copies of all functions that it calls by
-// name. Its part of the register block is behind the kernel's own. All callees share that place, so a
-// callee that calls another by address has its registers saved.
+// Callee is a function that a kernel calls by address, with copies of all functions that it calls
+// by name. Its part of the register block is behind the kernel's own. All callees share that place,
+// so a callee that calls another by address has its registers saved.
 type Callee struct {
 	*Function
 	Block
@@ -90,8 +90,8 @@ func (c *Callees) lower(f *ptx.Func) (*Callee, error) {
 	return l.callee, nil
 }
 
-// addCallees gives the kernel its callees. Those whose bodies are parsed are lowered at once, so that
-// errors in them are found when the program is loaded.
+// addCallees gives the kernel its callees. Those whose bodies are parsed are lowered at once, so
+// that errors in them are found when the program is loaded.
 func (l *lowering) addCallees() error {
 	c := &Callees{kernel: l.kernel, linked: l.linked, complete: l.complete, shared: l.shared}
 	l.kernel.Callees = c

@@ -69,7 +69,8 @@ type function struct {
 	state             uint8  // of the depth-first search: 0 new, 1 open, 2 done
 }
 
-// recursionBytes is the most local memory for the frames of recursive calls, and of calls by address.
+// recursionBytes is the most local memory for the frames of recursive calls, and of calls by
+// address.
 const recursionBytes = 64 << 10
 
 const (
