@@ -236,11 +236,11 @@ func (w *warp) writePlace(p code.Place, base uint32, lane int, bytes uint32, v u
 
 // save appends one lane of all registers of a function.
 func (w *warp) save(f *code.Function, lane int, saved []uint64) []uint64 {
-	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
-		saved = append(saved, uint64(w.v32(at)[lane&31]))
+	for i := range uint32(f.Narrow.Count) {
+		saved = append(saved, uint64(w.v32(f.Narrow.First + i*f.Narrow.Stride)[lane&31]))
 	}
-	for at := f.Save[1]; at < f.Save[2]; at += warpLanes * 8 {
-		saved = append(saved, w.v64(at)[lane&31])
+	for i := range uint32(f.Wide.Count) {
+		saved = append(saved, w.v64(f.Wide.First + i*f.Wide.Stride)[lane&31])
 	}
 	for p := f.SavePredicates[0]; p < f.SavePredicates[1]; p++ {
 		saved = append(saved, uint64(w.predicates[p]>>lane&1))
@@ -255,11 +255,11 @@ func (w *warp) restore(f *code.Function, lane int, saved []uint64) []uint64 {
 		saved = saved[1:]
 		return v
 	}
-	for at := f.Save[0]; at < f.Save[1]; at += warpLanes * 4 {
-		w.v32(at)[lane&31] = uint32(next())
+	for i := range uint32(f.Narrow.Count) {
+		w.v32(f.Narrow.First + i*f.Narrow.Stride)[lane&31] = uint32(next())
 	}
-	for at := f.Save[1]; at < f.Save[2]; at += warpLanes * 8 {
-		w.v64(at)[lane&31] = next()
+	for i := range uint32(f.Wide.Count) {
+		w.v64(f.Wide.First + i*f.Wide.Stride)[lane&31] = next()
 	}
 	for p := f.SavePredicates[0]; p < f.SavePredicates[1]; p++ {
 		w.setPredicate(uint32(p), 1<<lane, uint32(next())<<lane)

@@ -71,7 +71,7 @@ func (c *Callees) lower(f *ptx.Func) (*Callee, error) {
 	l := newLowering(c.linked, c.complete, c.kernel)
 	l.callee = &Callee{}
 	l.text = *c.kernel.Text()
-	l.columns, l.predicates = c.kernel.RegisterBytes, c.kernel.Predicates
+	l.narrow, l.wide, l.predicates = c.kernel.RegisterBytes, c.kernel.RegisterBytes+column32, c.kernel.Predicates
 	l.shared = c.shared
 	main, err := l.reach(f)
 	if err != nil {

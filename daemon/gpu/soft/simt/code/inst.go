@@ -195,11 +195,17 @@ type Function struct {
 	Name       string
 	Entry      int32 // index of its first instruction
 	FrameBytes uint32
-	// A call saves the registers of a Recursive function. Save holds the start of its 32-bit columns,
-	// the start of its 64-bit columns and their end; SavePredicates is the range of its predicates.
+	// A call saves the registers of a Recursive function: its 32-bit and its 64-bit columns, and its
+	// predicates from the first to the one after the last.
 	Recursive      bool
-	Save           [3]uint32
+	Narrow, Wide   Columns
 	SavePredicates [2]int32
+}
+
+// Columns are columns at equal distances.
+type Columns struct {
+	First, Stride uint32
+	Count         int
 }
 
 // Source is the PTX instruction behind an Inst, for faults.

@@ -230,12 +230,12 @@ func (l *lowering) checkLimits(entry *function) error {
 func (l *lowering) layoutRegisters() {
 	for _, fn := range l.order {
 		count := fn.ptx.Registers
-		fn.out.Save[0] = l.columns
-		fn.base[ptx.R16] = l.newColumns(column32, count[ptx.R16])
-		fn.base[ptx.R32] = l.newColumns(column32, count[ptx.R32])
-		fn.out.Save[1] = l.columns
-		fn.base[ptx.R64] = l.newColumns(column64, count[ptx.R64])
-		fn.out.Save[2] = l.columns
+		narrow, wide := count[ptx.R16]+count[ptx.R32], count[ptx.R64]
+		fn.base[ptx.R16] = l.newColumns(column32, narrow)
+		fn.base[ptx.R32] = fn.base[ptx.R16] + uint32(count[ptx.R16])*l.stride(column32)
+		fn.base[ptx.R64] = l.newColumns(column64, wide)
+		fn.out.Narrow = Columns{fn.base[ptx.R16], l.stride(column32), narrow}
+		fn.out.Wide = Columns{fn.base[ptx.R64], l.stride(column64), wide}
 		fn.base[ptx.Pred] = uint32(l.predicates)
 		fn.out.SavePredicates = [2]int32{l.predicates, l.predicates + int32(count[ptx.Pred])}
 		l.addPredicates(count[ptx.Pred])

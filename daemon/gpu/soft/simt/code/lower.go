@@ -20,13 +20,15 @@ type lowering struct {
 	fn        *function   // the function in progress
 	in        *ptx.Inst   // the instruction in progress
 
-	columns     uint32 // allocated bytes of the register block
-	predicates  int32
-	exhausted   bool // there was no room for all registers
-	constants32 map[uint32]uint32
-	constants64 map[uint64]uint32
-	constPreds  map[bool]uint32
-	specials    map[SpecialColumn]uint32 // the key's At is zero
+	// narrow and wide are where the next columns of 32 and of 64 bits begin. For the kernel itself they
+	// are the same; see stride.
+	narrow, wide uint32
+	predicates   int32
+	exhausted    bool // there was no room for all registers
+	constants32  map[uint32]uint32
+	constants64  map[uint64]uint32
+	constPreds   map[bool]uint32
+	specials     map[SpecialColumn]uint32 // the key's At is zero
 
 	shared sharedLayout
 
@@ -103,7 +105,7 @@ func (l *lowering) lowerAll(main *function) error {
 	for _, p := range l.patches {
 		l.text.Insts[p.inst].Target = p.fn.out.Entry
 	}
-	l.block.RegisterBytes, l.block.Predicates = l.columns, l.predicates
+	l.block.RegisterBytes, l.block.Predicates = max(l.narrow, l.wide), l.predicates
 	return nil
 }
 
@@ -173,13 +175,30 @@ func (l *lowering) newColumn(bytes uint32) uint32 { return l.newColumns(bytes, 1
 
 // newColumns allocates adjacent columns of so many bytes and returns the offset of the first.
 func (l *lowering) newColumns(bytes uint32, count int) uint32 {
-	at := l.columns
-	if need := uint64(bytes) * uint64(count); uint64(at)+need > maxColumnBytes {
+	next := &l.narrow
+	if bytes == column64 {
+		next = &l.wide
+	}
+	at := *next
+	if need := uint64(l.stride(bytes)) * uint64(count); uint64(at)+need > maxColumnBytes {
 		l.exhausted = true // and checkLimits refuses the kernel
 		return 0
 	}
-	l.columns += bytes * uint32(count)
+	*next += l.stride(bytes) * uint32(count)
+	if l.callee == nil {
+		l.narrow, l.wide = *next, *next
+	}
 	return at
+}
+
+// stride returns the distance of adjacent columns of so many bytes. Callees share a part of the block,
+// and lanes of a warp may be in different ones. So that a byte belongs to the same lane in all of
+// them, columns of both sizes have fixed places there: they take turns.
+func (l *lowering) stride(bytes uint32) uint32 {
+	if l.callee != nil {
+		return column32 + column64
+	}
+	return bytes
 }
 
 // addPredicates allocates adjacent predicates.

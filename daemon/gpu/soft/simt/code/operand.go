@@ -10,12 +10,12 @@ func (l *lowering) register(r ptx.Reg) Ref {
 	if r.Index < 0 {
 		return Ref{Sink: true, Class: r.Class}
 	}
-	size := uint32(column32)
+	size := l.stride(column32)
 	switch r.Class {
 	case ptx.Pred:
 		size = 1
 	case ptx.R64:
-		size = column64
+		size = l.stride(column64)
 	}
 	return Ref{At: l.fn.base[r.Class] + uint32(r.Index)*size, Class: r.Class}
 }
