@@ -61,7 +61,7 @@ go_test_each() {
 # tests/nested.
 nested_suites() {
 	if [ "${NESTED:-}" = full ]; then
-		for suite in e2e checkpoint scenarios policy crash; do
+		for suite in e2e checkpoint nccl scenarios policy crash; do
 			go_test "nested-$suite" -timeout 40m "./tests/$suite"
 		done
 	else

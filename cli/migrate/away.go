@@ -18,14 +18,17 @@ import (
 // departure is one move of a program to another machine.
 type departure struct {
 	*migration
-	to    place
-	peer  *peer
-	dir   string // at the target: by it, it can be asked how the migration has ended
-	room  uint64 // what the target has for the image
-	limit *contents.Limit
+	to     place
+	peer   *peer
+	move   string // its name: by it, the target can be asked how it has ended
+	room   uint64 // what the target has for the image
+	newest uint64 // the generation of the last round
+	limit  *contents.Limit
 
 	has    map[image.Hash]struct{} // what the target has of the image
+	held   time.Duration           // by the limit, while rounds were sent
 	paused time.Time               // when the program was about to stand still
+	asked  bool                    // the connection is one that has asked
 }
 
 // moveAway moves the program to another machine. On failure it runs where it was, or stands in an
@@ -44,14 +47,13 @@ func (m *migration) moveAway(ctx context.Context, to place) (err error) {
 		if err := d.copyRounds(ctx); err != nil {
 			return false, err
 		}
-		done, err := m.save(ctx, saveOrder{
-			stop: true, handOff: d.handOff, paused: func() { d.paused = time.Now() },
-		})
-		if err != nil {
-			if keep = ended(m.program); keep {
-				err = m.kept(err)
-			}
-			return keep, err
+		last := &saveOrder{stop: true, handOff: d.handOff, paused: func() { d.paused = time.Now() }}
+		done, err := m.save(ctx, last)
+		switch {
+		case err != nil && last.verdict:
+			return d.afterVerdict(context.WithoutCancel(ctx), err)
+		case err != nil:
+			return m.afterFailure(d.newest, err)
 		}
 		m.result.RestBytes = done.GetWrittenBytes()
 		return d.letRun(context.WithoutCancel(ctx))
@@ -67,11 +69,9 @@ func (d *departure) greet(ctx context.Context) (err error) {
 	hello := wire.Message{
 		Kind: wire.Hello, Version: wire.Version, GPUs: d.list, NewPids: d.newPids,
 	}
-	if err = d.peer.Send(hello); err == nil || errors.Is(err, io.ErrClosedPipe) {
-		var welcome wire.Message
-		welcome, err = d.peer.await(ctx, wire.Welcome)
-		d.dir, d.room = welcome.Dir, welcome.RoomBytes
-	}
+	_ = d.peer.Send(hello) // await says why it failed
+	welcome, err := d.peer.await(ctx, wire.Welcome)
+	d.move, d.room = welcome.Move, welcome.RoomBytes
 	if err != nil {
 		d.peer.kill()
 	}
@@ -85,7 +85,9 @@ func (d *departure) send(ctx context.Context, kind wire.Kind, generation uint64)
 		return 0, err
 	}
 	defer dir.Close()
-	counted := &counting{ctx: ctx, limit: d.limit}
+	counted := &counting{ctx: ctx, limit: d.limit, stalled: time.AfterFunc(wire.Silence, d.peer.cut)}
+	defer counted.stalled.Stop()
+	defer context.AfterFunc(ctx, d.peer.cut)() // a write may wait for ever
 	if kind == wire.Last {
 		counted.limit = nil // the program stands still
 	}
@@ -97,6 +99,7 @@ func (d *departure) send(ctx context.Context, kind wire.Kind, generation uint64)
 		return store.WriteMissing(ctx, dir, generation, d.has, counted)
 	})
 	d.result.SentBytes += counted.bytes
+	d.held += counted.held
 	if err != nil {
 		return 0, d.why(ctx, err)
 	}
@@ -115,18 +118,23 @@ func (d *departure) why(ctx context.Context, err error) error {
 
 // counting counts bytes, and holds them to a limit.
 type counting struct {
-	ctx   context.Context
-	limit *contents.Limit
-	to    io.Writer
-	bytes uint64
+	ctx     context.Context
+	limit   *contents.Limit
+	stalled *time.Timer // ends the connection if no byte is taken for long
+	to      io.Writer
+	bytes   uint64
+	held    time.Duration // by the limit
 }
 
 // Write implements io.Writer.
 func (c *counting) Write(data []byte) (int, error) {
+	begun := time.Now()
 	if err := c.limit.Wait(c.ctx, len(data)); err != nil {
 		return 0, err
 	}
+	c.held += time.Since(begun)
 	n, err := c.to.Write(data)
+	c.stalled.Reset(wire.Silence)
 	c.bytes += uint64(n)
 	return n, err
 }
@@ -140,6 +148,27 @@ func (d *departure) handOff(ctx context.Context) error {
 	return err
 }
 
+// settleTime is how long a program may take to end that phosd was told to end.
+const settleTime = 20 * time.Second
+
+// afterVerdict goes on after phosd was told that the program may end, and has failed: whether it
+// has ended shows only in its processes. Its image is complete, and so is what the target has.
+func (d *departure) afterVerdict(ctx context.Context, failure error) (keep bool, err error) {
+	settled, cancel := context.WithTimeout(ctx, settleTime)
+	defer cancel()
+	for range ticks.Every(settled, lookTime) {
+		if ended(d.program) {
+			d.notice(failure.Error())
+			return d.letRun(ctx)
+		}
+	}
+	return true, fmt.Errorf("%s; it was about to end here, and has not; it will not run on %s. Its image is in %s: remove that if "+
+		"pid %d goes on here, or pos_cli --restore --dir %s if it ends", failure.Error(), d.to.name, d.dir(), d.pid, d.dir())
+}
+
+// dir returns the name of the copy's directory.
+func (d *departure) dir() string { return d.migration.dir.Name() }
+
 // letRun lets the program run at the target: it has ended here. If it never runs there, it comes
 // back here. keep is set if the copy is all that is left of it, or might be.
 func (d *departure) letRun(ctx context.Context) (keep bool, err error) {
@@ -151,9 +180,10 @@ func (d *departure) letRun(ctx context.Context) (keep bool, err error) {
 		d.notice(fmt.Sprintf("%v; asking %s how it has ended", err, d.to.name))
 		if answer, err = d.ask(ctx, err); err != nil {
 			return true, fmt.Errorf("pid %d has ended here, and it is not known whether it runs on %s: %s; its image is in %s: "+
-				"if it does not run there, pos_cli --restore --dir %s", d.pid, d.to.name, err.Error(), d.migration.dir.Name(),
-				d.migration.dir.Name())
+				"look there with pos_cli --status; if it does not run there, pos_cli --restore --dir %s, else remove it",
+				d.pid, d.to.name, err.Error(), d.dir(), d.dir())
 		}
+		defer d.sayBye()
 	}
 	if answer.Kind == wire.Absent {
 		d.notice("it does not run on " + d.to.name + ", it goes on here")
@@ -164,17 +194,32 @@ func (d *departure) letRun(ctx context.Context) (keep bool, err error) {
 	}
 	d.result.PID = answer.PID
 	d.result.StoodStillMicroseconds = uint64(time.Since(d.paused).Microseconds())
-	d.awaitLoaded(ctx)
-	return false, nil
+	return d.awaitLoaded(ctx)
 }
 
 // awaitLoaded waits until all memory is loaded at the target, and tells it that the move is over.
-func (d *departure) awaitLoaded(ctx context.Context) {
-	if _, err := d.peer.await(ctx, wire.Loaded); err != nil {
-		d.notice(fmt.Sprintf("it runs on %s; whether all its memory is loaded is not known: %v", d.to.name, err))
-		return
+// keep is set if it says that memory is lost.
+func (d *departure) awaitLoaded(ctx context.Context) (keep bool, err error) {
+	if d.asked {
+		d.notice(fmt.Sprintf("it runs on %s; whether all its memory is loaded is not known", d.to.name))
+		return false, nil
 	}
-	_ = d.peer.Send(wire.Message{Kind: wire.Bye}) // it ends without it, too
+	said, err := d.peer.await(ctx, wire.Loaded)
+	switch {
+	case err == nil:
+		d.sayBye()
+	case said.Kind == wire.Failed:
+		return true, fmt.Errorf("it runs as pid %d, but not all of its memory could be loaded: %s; its image is in %s: "+
+			"end it there, and restore it here with pos_cli --restore --dir %s", d.result.PID, err.Error(), d.dir(), d.dir())
+	default:
+		d.notice(fmt.Sprintf("it runs on %s; whether all its memory is loaded is not known: %v", d.to.name, err))
+	}
+	return false, nil
+}
+
+// sayBye tells the target that its answer has come. Without it, the target keeps that for a while.
+func (d *departure) sayBye() {
+	_ = d.peer.Send(wire.Message{Kind: wire.Bye})
 	d.peer.close()
 }
 
@@ -189,13 +234,19 @@ func (d *departure) ask(ctx context.Context, before error) (answer wire.Message,
 	d.peer.kill()
 	limited, cancel := context.WithTimeout(ctx, askTime)
 	defer cancel()
+	d.asked = true
 	for range ticks.Every(limited, askAgain) {
-		if d.peer, err = d.connect(ctx, d.to); err != nil {
+		next, failed := d.connect(ctx, d.to)
+		if err = failed; err != nil {
 			continue
 		}
-		_ = d.peer.Send(wire.Message{Kind: wire.Hello, Version: wire.Version, Ask: d.dir}) // await says why
-		answer, err = d.peer.await(ctx, wire.Running, wire.Absent)
-		if err == nil || answer.Kind == wire.Failed {
+		d.peer = next
+		_ = d.peer.Send(wire.Message{Kind: wire.Hello, Version: wire.Version, Ask: d.move}) // await says why
+		answer, err = d.peer.await(limited, wire.Running, wire.Absent, wire.Unknown)
+		switch {
+		case answer.Kind == wire.Unknown:
+			err = fmt.Errorf("%s knows nothing of this move: does its name mean several machines?", d.to.name)
+		case err == nil || answer.Kind == wire.Failed:
 			return answer, err
 		}
 		d.peer.kill()
@@ -205,7 +256,11 @@ func (d *departure) ask(ctx context.Context, before error) (answer wire.Message,
 
 // stepThere shows the target's progress.
 func (m *migration) stepThere(now wire.Message) {
+	text := terminal.PhaseText(now.Phase)
+	if text == now.Phase { // the other machine may say anything
+		text = "restoring"
+	}
 	if m.bar != nil {
-		m.bar.Step(terminal.PhaseText(now.Phase)+" there", now.DoneBytes, now.TotalBytes)
+		m.bar.Step(text+" there", now.DoneBytes, now.TotalBytes)
 	}
 }

@@ -37,10 +37,10 @@ type migration struct {
 
 // away are the options of a move to another machine.
 type away struct {
-	to, shell, posCLI string
-	newPids           bool
-	pause             time.Duration
-	bandwidth         config.Size
+	to, shell, posCLI, remoteDir string
+	newPids                      bool
+	pause                        time.Duration
+	bandwidth                    config.Size
 }
 
 // move moves the program. On failure it runs where it was, or stands in an image that the error
@@ -70,7 +70,7 @@ func (m *migration) withCopy(move func() (keep bool, err error)) (err error) {
 
 // moveBy moves the program to other GPUs by its copy. keep is set if that is all that is left.
 func (m *migration) moveBy(ctx context.Context) (keep bool, err error) {
-	copied, err := m.save(ctx, saveOrder{})
+	copied, err := m.save(ctx, &saveOrder{})
 	if err != nil {
 		return keep, err
 	}
@@ -85,12 +85,9 @@ func (m *migration) moveBy(ctx context.Context) (keep bool, err error) {
 	if err := m.files.open(manifest); err != nil {
 		return false, fmt.Errorf("pid %d runs on where it was: %w", m.pid, err)
 	}
-	rest, err := m.save(ctx, saveOrder{stop: true})
+	rest, err := m.save(ctx, &saveOrder{stop: true})
 	if err != nil {
-		if keep = ended(m.program); keep {
-			err = m.kept(err)
-		}
-		return keep, err
+		return m.afterFailure(copied.GetGeneration(), err)
 	}
 	stopped := time.Now().Add(-time.Duration(rest.GetPauseMicroseconds()) * time.Microsecond)
 	keep, err = m.comeBack(context.WithoutCancel(ctx))
@@ -194,6 +191,23 @@ func (m *migration) memory(status *api.StatusReply) map[uint32]uint64 {
 func ended(program proc.Identity) bool {
 	_, zombie := program.Zombie()
 	return zombie || program.Gone()
+}
+
+// afterFailure says what has become of a program that could not be saved for good: it runs on, has
+// ended by itself, or stands in an image that is newer than its last copy. keep is set for the
+// latter.
+func (m *migration) afterFailure(copied uint64, failure error) (keep bool, err error) {
+	if !ended(m.program) {
+		return false, failure
+	}
+	manifest, err := m.manifest()
+	if err != nil {
+		return true, m.kept(errors.Join(failure, err))
+	}
+	if manifest.Generation > copied {
+		return true, m.kept(failure)
+	}
+	return false, fmt.Errorf("pid %d has ended by itself, before it was moved", m.pid)
 }
 
 // kept says where the program is that runs no longer. It does not wrap the error: of a phosd that

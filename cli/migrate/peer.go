@@ -8,6 +8,7 @@ import (
 	"io"
 	"net/url"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -32,7 +33,7 @@ var keepAlive = []string{"-T", "-o", "ServerAliveInterval=10", "-o", "ServerAliv
 const defaultShell = "ssh"
 
 // placeOf returns the machine that a user means: HOST, USER@HOST or ssh://USER@HOST:PORT.
-func placeOf(to, shell, program string) (place, error) {
+func placeOf(to, shell, program, dir string) (place, error) {
 	uri := to
 	if !strings.Contains(to, "://") {
 		uri = "ssh://" + to
@@ -48,7 +49,7 @@ func placeOf(to, shell, program string) (place, error) {
 	if len(command) == 0 {
 		return place{}, errors.New("--ssh names no command")
 	}
-	if shell == defaultShell {
+	if filepath.Base(command[0]) == defaultShell {
 		command = append(command, keepAlive...)
 	}
 	if port := parsed.Port(); port != "" {
@@ -58,7 +59,11 @@ func placeOf(to, shell, program string) (place, error) {
 	if user := parsed.User.Username(); user != "" {
 		address = user + "@" + address
 	}
-	return place{to, append(command, address, program, "--take-over")}, nil
+	command = append(command, address, program, "--take-over")
+	if dir != "" {
+		command = append(command, "--dir", dir)
+	}
+	return place{to, command}, nil
 }
 
 // peer is the pos_cli on the other machine.
@@ -67,6 +72,7 @@ type peer struct {
 	place    place
 	process  *exec.Cmd
 	input    io.Closer
+	output   io.Closer
 	messages chan wire.Message
 	onStep   func(wire.Message)
 	onNotice func(string)
@@ -86,10 +92,16 @@ func (p *peer) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
+// deaf runs a command that Ctrl-C does not end: pos_cli decides what it ends.
+const deaf = `trap "" INT; exec "$@"`
+
 // connect starts the pos_cli on the other machine. Without its own output, nothing is shown.
 func (m *migration) connect(ctx context.Context, to place) (*peer, error) {
+	if _, err := exec.LookPath(to.command[0]); err != nil {
+		return nil, fmt.Errorf("reach %s: %w", to.name, err)
+	}
 	p := &peer{place: to, messages: make(chan wire.Message), onStep: m.stepThere, onNotice: m.notice}
-	p.process = exec.CommandContext(ctx, to.command[0], to.command[1:]...)
+	p.process = exec.CommandContext(ctx, "/bin/sh", append([]string{"-c", deaf, "sh"}, to.command...)...)
 	p.process.Stderr, p.process.WaitDelay = p, time.Second
 	input, err := p.process.StdinPipe()
 	if err != nil {
@@ -102,7 +114,7 @@ func (m *migration) connect(ctx context.Context, to place) (*peer, error) {
 	if err := p.process.Start(); err != nil {
 		return nil, fmt.Errorf("reach %s: %w", to.name, err)
 	}
-	p.Conn, p.input = wire.New(output, input), input
+	p.Conn, p.input, p.output = wire.New(output, input), input, output
 	go p.listen()
 	return p, nil
 }
@@ -122,29 +134,46 @@ func (p *peer) listen() {
 	}
 }
 
+// endTime is how long the other side may take to end by itself.
+const endTime = 2 * time.Second
+
 // close ends the connection: what the other side has not decided, it undoes.
 func (p *peer) close() {
 	_ = p.input.Close() // it may have ended by itself
+	// A child of the command may keep its output open.
+	impatient := time.AfterFunc(endTime, p.cut)
+	defer impatient.Stop()
 	for range p.messages {
 		continue
 	}
 	_ = p.process.Wait() // its status says nothing that the messages did not
 }
 
-// kill ends the connection at once.
-func (p *peer) kill() {
+// cut ends the connection at once: all that reads or writes it returns.
+func (p *peer) cut() {
 	_ = p.process.Process.Kill() // or it has ended
+	_ = p.output.Close()
+	_ = p.input.Close()
+}
+
+// kill ends the connection at once, and what belongs to it.
+func (p *peer) kill() {
+	p.cut()
 	p.close()
 }
 
 // await returns the next message that is one of some kinds. It shows progress and notices.
 func (p *peer) await(ctx context.Context, kinds ...wire.Kind) (wire.Message, error) {
-	silence := time.NewTimer(wire.Silence)
+	silence, idle := time.NewTimer(wire.Silence), time.NewTimer(wire.Idle)
 	defer silence.Stop()
+	defer idle.Stop()
 	for {
 		select {
 		case next, open := <-p.messages:
 			silence.Reset(wire.Silence)
+			if next.Kind != wire.Alive {
+				idle.Reset(wire.Idle)
+			}
 			switch {
 			case !open:
 				return wire.Message{}, p.explain()
@@ -161,6 +190,8 @@ func (p *peer) await(ctx context.Context, kinds ...wire.Kind) (wire.Message, err
 			}
 		case <-silence.C:
 			return wire.Message{}, fmt.Errorf("%s: nothing was heard for %s", p.place.name, wire.Silence)
+		case <-idle.C:
+			return wire.Message{}, fmt.Errorf("%s: nothing has happened for %s", p.place.name, wire.Idle)
 		case <-ctx.Done():
 			return wire.Message{}, context.Cause(ctx)
 		}
@@ -172,7 +203,7 @@ var errLost = errors.New("the connection has ended")
 
 // explain says why the other side has ended.
 func (p *peer) explain() error {
-	_ = p.process.Wait() // what it has said says more
+	p.close() // its status says less than what it has said
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	said := strings.TrimSpace(p.said.String())

@@ -71,34 +71,42 @@ func (d *departure) checkPause() error {
 
 // copyRound saves the program and sends what the target does not have.
 func (d *departure) copyRound(ctx context.Context) (round, error) {
-	saved, err := d.save(ctx, saveOrder{})
+	saved, err := d.save(ctx, &saveOrder{})
 	if err != nil {
 		return round{}, err
 	}
 	d.result.CopiedBytes += saved.GetWrittenBytes()
-	if d.result.Rounds == 0 {
+	d.newest = saved.GetGeneration()
+	if err = d.checkRoomThere(saved); err == nil && d.result.Rounds == 0 {
 		err = d.checkThere(ctx, saved)
 	}
 	var sent uint64
-	begun := time.Now()
+	begun, held := time.Now(), d.held
 	if err == nil {
 		sent, err = d.send(ctx, wire.Round, saved.GetGeneration())
 	}
 	if err == nil {
-		_, err = d.peer.await(ctx, wire.Taken)
+		var taken wire.Message
+		taken, err = d.peer.await(ctx, wire.Taken)
+		d.room = taken.RoomBytes
 	}
 	if err != nil {
 		return round{}, fmt.Errorf("pid %d runs on where it was: %w", d.pid, err)
 	}
-	return round{sent, time.Since(begun), time.Duration(saved.GetPauseMicroseconds()) * time.Microsecond}, nil
+	return round{sent, time.Since(begun) - (d.held - held), time.Duration(saved.GetPauseMicroseconds()) * time.Microsecond}, nil
+}
+
+// checkRoomThere refuses a round for which the target has no room.
+func (d *departure) checkRoomThere(saved *api.CheckpointDone) error {
+	if needed := saved.GetWrittenBytes(); needed > d.room {
+		return fmt.Errorf("%w: %s has %s for the image, which needs %s: make room in /dev/shm there, or choose another "+
+			"directory with --remote-dir", errNoRoom, d.to.name, humanize.Bytes(d.room), humanize.Bytes(needed))
+	}
+	return nil
 }
 
 // checkThere has the target check, before any memory is sent, whether the program can run there.
 func (d *departure) checkThere(ctx context.Context, saved *api.CheckpointDone) error {
-	if needed := saved.GetWrittenBytes(); needed > d.room {
-		return fmt.Errorf("%w: %s has %s for the image, which has %s: make room in /dev/shm there",
-			errNoRoom, d.to.name, humanize.Bytes(d.room), humanize.Bytes(needed))
-	}
 	if _, err := d.send(ctx, wire.Head, saved.GetGeneration()); err != nil {
 		return err
 	}

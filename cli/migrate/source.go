@@ -21,10 +21,12 @@ type saveOrder struct {
 	// handOff, if not nil, is called when the image is complete and the program stands still. If it
 	// fails, the program runs on.
 	handOff func(context.Context) error
+	// verdict is set once the program may end: the image is complete, and phosd was told so.
+	verdict bool
 }
 
 // save saves the program. When the context ends it is undone: the program runs on.
-func (m *migration) save(ctx context.Context, order saveOrder) (*api.CheckpointDone, error) {
+func (m *migration) save(ctx context.Context, order *saveOrder) (*api.CheckpointDone, error) {
 	token, err := fdtoken.Send(ctx, api.Socket(), []*os.File{m.dir})
 	if err != nil {
 		return nil, err
@@ -80,6 +82,7 @@ func (s *saveOrder) goOn(ctx context.Context, commands *commands, at *api.Checkp
 		commands.cancel()
 		return err
 	}
+	s.verdict = s.verdict || at.GetPoint() == pointComplete
 	commands.send(&api.CheckpointCommand{Command: &api.CheckpointCommand_Verdict{
 		Verdict: &api.CheckpointVerdict{Again: at.GetBusy() != ""},
 	}})

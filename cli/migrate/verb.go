@@ -45,6 +45,29 @@ works, it is kept, and its name is in the error.
 Ctrl-C cancels until the program is saved for the second time: it runs on where it was. After that
 it has no effect.
 
+# To another machine
+
+ssh starts a pos_cli there, which must be of the same version and in the PATH of commands that ssh
+runs (--remote-pos-cli names another one), and must not ask for anything: use a key. phosd must run on
+both machines. Root may move any program; other users their own, once root there has imported the key
+of this machine (pos_cli help image key).
+
+The program is saved here and sent in rounds while it runs: first all of it, then what has changed,
+until the rest is small. Before the first bytes of its memory are sent, phosd there checks the GPUs
+(--gpus names those that it gets there), its pids (--new-pids gives it others), libraries, files and
+directories: a file that the program has open must be there. Then the program stands still, the rest
+is sent and restored there, it ends here, and runs there. With --pause, a program that writes too fast
+for so short a pause is not moved, and runs on here.
+
+Both machines need as much memory as the program has, in --dir here and --remote-dir there. What it
+wrote to a terminal or a pipe goes to phosd's log there. TCP connections to other programs cannot move.
+
+Ctrl-C cancels until the program is restored there: it runs on here. If the connection breaks then,
+this command finds out by another one whether the program runs there, and lets it go on here if not.
+If it cannot find out, it says so and keeps the image: look there with pos_cli --status; if the
+program runs, remove the image, if it does not, restore it. The image is in memory: do that before a
+reboot.
+
 The last line has how long the program stood still: from the first call that had to wait until it
 ran again. With --json it is one object: pid, gpus, stood_still_microseconds, total_microseconds,
 copied_bytes (while it ran), rest_bytes (while it stood still), and notices; after a move to another
@@ -63,6 +86,7 @@ and foreseen_microseconds, the estimate of how long it would stand still.`,
 		flags.BoolVar(&m.newPids, "new-pids", false, "give it a pid namespace of its own there")
 		flags.StringVar(&m.shell, "ssh", defaultShell, "`COMMAND` that runs commands there, with options")
 		flags.StringVar(&m.posCLI, "remote-pos-cli", "pos_cli", "`PATH` of pos_cli there")
+		flags.StringVar(&m.remoteDir, "remote-dir", "", "`DIR` for the image there, instead of /dev/shm")
 		flags.BoolVar(&m.asJSON, "json", false, "print the result as JSON, and no progress")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
 			switch {
@@ -76,7 +100,7 @@ and foreseen_microseconds, the estimate of how long it would stand still.`,
 			if m.pause < 0 {
 				return &verb.UsageError{Text: "--pause is a time, for example 300ms"}
 			}
-			target, err := placeOf(m.to, m.shell, m.posCLI)
+			target, err := placeOf(m.to, m.shell, m.posCLI, m.remoteDir)
 			if err != nil {
 				return &verb.UsageError{Text: err.Error()}
 			}

@@ -13,8 +13,8 @@ import (
 const h100 = "--gpus=soft:1,cc=9.0,cuda=12.4"
 
 // TestNCCL: ranks of NCCL on several hosts, which talk over sockets in a network of their own, are
-// saved in one cut, and go on on other hosts. The ranks compare the results of every step with what a
-// CPU computes.
+// saved in one cut, and go on on other hosts. The ranks compare the results of every step with what
+// a CPU computes.
 func TestNCCL(t *testing.T) {
 	const replicas = 2
 	program := harness.CompileNCCL(t, harness.Workload("nccl", "ranks.c"))

@@ -114,6 +114,11 @@ func (p *pair) disturb(pid int, name string, point func()) {
 	failed := command.Wait()
 	p.Logf("%v: %s", failed, said.String())
 	p.settle(said.String())
+	if name != "target's command" { // which cannot remove what it has when it is killed
+		harness.Eventually(p, "the image that has arrived is removed", func() bool {
+			return p.to.Run("sh", "-c", "ls -d /dev/shm/phos-take-over-* 2>/dev/null || true") == ""
+		})
+	}
 	if failed == nil && len(pids(p.to)) != 1 {
 		p.Errorf("it says that the program runs on %s", p.to.Name)
 	}

@@ -134,6 +134,9 @@ func (p *pair) nothingLeft() {
 		if left := each.Run("sh", "-c", "ls -d /dev/shm/phos-* 2>/dev/null || true"); left != "" {
 			p.Errorf("%s has %s", each.Name, left)
 		}
+		if left := each.Run("sh", "-c", "ls "+hosts.StateHome+"/phos/moves 2>/dev/null || true"); left != "" {
+			p.Errorf("%s has the state of moves: %s", each.Name, left)
+		}
 	}
 }
 

@@ -35,6 +35,9 @@ func TestRefused(t *testing.T) {
 	p.refused(pid, "would stand still for about", "--pause", "1ns")
 	p.refused(pid, "not found", "--ssh", "no-such-ssh")
 	p.refused(pid, "not a message of a migration", "--remote-pos-cli", "echo")
+	// A shell there that greets whoever comes, and a child that keeps the output open.
+	p.refused(pid, "not a message of a migration", "--ssh", p.wrapper("greets", `echo "Last login: today"; exec "$@"`))
+	p.refused(pid, "GPU", "--gpus", "7", "--ssh", p.wrapper("lingers", `sleep 1000 </dev/null & exec "$@"`))
 
 	p.to.Run("rm", "-r", work) // its directory
 	p.refused(pid, work)
@@ -59,6 +62,14 @@ func TestRefused(t *testing.T) {
 	}
 	p.awaitSteps(p.to, 2)
 	p.nothingLeft()
+}
+
+// wrapper returns a command that does more than to call ssh.
+func (p *pair) wrapper(name, script string) string {
+	p.Helper()
+	path := "/run/" + name
+	p.from.Run("sh", "-c", `printf '#!/bin/sh\n%s\n' "$1" >"$2" && chmod +x "$2"`, "sh", script, path)
+	return path + " " + hosts.SSH(hosts.SSHKey)
 }
 
 // TestTakenPid: a pid that is taken there is named, and --new-pids helps.

@@ -25,9 +25,22 @@ type arrival struct {
 	client *api.Client
 	hello  wire.Message
 	gpus   []uint32
-	dir    string
-	image  *os.File // the directory of the image, in dir
+	// decision is whether the program runs here.
+	decision *decision
+	// ready is set once the source may have heard that the program is restored: it may ask for the
+	// end.
+	ready bool
+	dir   string   // of the image, and of what is received before it
+	held  *os.File // dir, locked: this process uses it
+	image *os.File // the directory of the image, in dir
 }
+
+// Names in the directory of an image that arrives.
+const (
+	prefix    = "phos-take-over-"
+	imageName = "image"
+	headName  = "head" // the image without memory
+)
 
 // serve talks to the source. What fails is told to it, too.
 func serve(ctx context.Context, conn *wire.Conn, below string) error {
@@ -58,11 +71,7 @@ func greet(ctx context.Context, conn *wire.Conn, below string) (err error) {
 		return fmt.Errorf("this pos_cli speaks version %d of migrations, the other one %d: install the same phos on both machines",
 			wire.Version, hello.Version)
 	case hello.Ask != "":
-		told, err := answer(ctx, hello.Ask)
-		if err != nil {
-			return err
-		}
-		return conn.Send(told)
+		return answer(ctx, conn, hello.Ask)
 	}
 	a := &arrival{conn: conn, hello: hello}
 	if a.client, err = api.Dial(api.Socket()); err != nil {
@@ -75,25 +84,55 @@ func greet(ctx context.Context, conn *wire.Conn, below string) (err error) {
 	if err := a.makeDirectory(below); err != nil {
 		return err
 	}
-	err = a.take(ctx)
-	_ = a.image.Close() // it was only read
-	if _, failed := os.Stat(filepath.Join(a.dir, takenName)); failed == nil && err != nil {
-		// A later question finds out how it has ended.
-		return errors.Join(err, os.RemoveAll(a.image.Name()), os.RemoveAll(filepath.Join(a.dir, headName)))
+	if a.decision, err = newDecision(); err == nil {
+		err = a.take(ctx)
+		err = errors.Join(err, a.leave(err))
 	}
+	_, _ = a.image.Close(), a.held.Close() // they were only read
 	return errors.Join(err, os.RemoveAll(a.dir))
 }
 
-// makeDirectory makes the directory of the migration, where nothing is decided yet.
+// answer tells a source how a move has ended, and forgets that once the source knows.
+func answer(ctx context.Context, conn *wire.Conn, name string) error {
+	asked, err := decisionNamed(name)
+	if err != nil {
+		return err
+	}
+	told, err := asked.answer(ctx)
+	if err == nil {
+		err = conn.Send(told)
+	}
+	if err != nil {
+		return err
+	}
+	if said, err := conn.Receive(); err == nil && said.Kind == wire.Bye {
+		return asked.forget()
+	}
+	return nil // it may not have heard, and asks again
+}
+
+// leave leaves the decision behind if the source may ask for it.
+func (a *arrival) leave(failure error) error {
+	switch {
+	case failure == nil || !a.ready:
+		return a.decision.forget()
+	case a.decision.is(takenName) || a.decision.is(refusedName):
+		return nil
+	}
+	return a.decision.refuse()
+}
+
+// makeDirectory makes the directory of the image, and removes those of processes that were killed.
 func (a *arrival) makeDirectory(below string) error {
+	sweep(below)
 	made, err := os.MkdirTemp(below, prefix)
 	if err != nil {
-		return fmt.Errorf("directory for the image: %w", err)
+		return fmt.Errorf("directory for the image: %w; --remote-dir names another one", err)
 	}
 	if a.dir, err = filepath.Abs(made); err != nil {
 		return err
 	}
-	if err := os.WriteFile(filepath.Join(a.dir, openName), nil, 0o600); err != nil {
+	if a.held, err = hold(a.dir); err != nil {
 		return err
 	}
 	if err := os.Mkdir(filepath.Join(a.dir, imageName), 0o700); err != nil {
@@ -103,14 +142,21 @@ func (a *arrival) makeDirectory(below string) error {
 	return err
 }
 
+// room returns how much fits into the directory of the image.
+func (a *arrival) room() (uint64, error) {
+	var disk unix.Statfs_t
+	err := unix.Statfs(a.dir, &disk)
+	return disk.Bavail * uint64(disk.Bsize), err
+}
+
 // take receives the program and lets it run.
 func (a *arrival) take(ctx context.Context) error {
-	var disk unix.Statfs_t
-	if err := unix.Statfs(a.dir, &disk); err != nil {
+	room, err := a.room()
+	if err != nil {
 		return err
 	}
-	room := disk.Bavail * uint64(disk.Bsize)
-	if err := a.conn.Send(wire.Message{Kind: wire.Welcome, Version: wire.Version, Dir: a.dir, RoomBytes: room}); err != nil {
+	welcome := wire.Message{Kind: wire.Welcome, Version: wire.Version, Move: a.decision.name(), RoomBytes: room}
+	if err := a.conn.Send(welcome); err != nil {
 		return err
 	}
 	for {
@@ -124,7 +170,9 @@ func (a *arrival) take(ctx context.Context) error {
 			answer.Kind = wire.Checked
 			err = a.check(ctx)
 		case wire.Round:
-			err = a.receive(ctx, a.image, store.ReadStream)
+			if err = a.receive(ctx, a.image, store.ReadStream); err == nil {
+				answer.RoomBytes, err = a.room()
+			}
 		case wire.Last:
 			if err := a.receive(ctx, a.image, store.ReadStream); err != nil {
 				return err

@@ -1,14 +1,16 @@
 package arrive
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
-	"strconv"
+	"slices"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/phos-gpu/phos/ckpt/store"
 	"github.com/phos-gpu/phos/cli/migrate/wire"
@@ -36,21 +38,21 @@ func (a *arrival) restore(ctx context.Context) error {
 	}
 	// If it fails, Recv returns the reason.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
-	ran := false
-	for {
-		event, err := stream.Recv()
-		switch {
-		case err != nil && ran:
-			return nil //nolint:nilerr // phosd has ended; the next one loads what is left
-		case err != nil:
-			return api.FromStatus(err)
+	events := listen(stream)
+	for ran := false; ; {
+		next := <-events
+		switch event := next.event; {
+		case next.err != nil:
+			return a.ended(next.err, ran)
 		case event.GetHeld() != nil:
-			if err := a.awaitGo(stream); err != nil {
+			if err := a.awaitGo(stream, events); err != nil {
 				return err
 			}
 		case event.GetRunning() != nil:
 			ran = true
-			if err := a.runs(event.GetRunning().GetPid()); err != nil {
+			pid := event.GetRunning().GetPid()
+			err := errors.Join(a.decision.runs(pid), a.conn.Send(wire.Message{Kind: wire.Running, PID: pid}))
+			if err != nil {
 				return err
 			}
 		case event.GetLoaded() != nil, event.GetEnded() != nil:
@@ -59,6 +61,46 @@ func (a *arrival) restore(ctx context.Context) error {
 			a.pass(event)
 		}
 	}
+}
+
+// said is what phosd says of a restore.
+type said struct {
+	event *api.RestoreEvent
+	err   error
+}
+
+// listen receives what phosd says, until an error.
+func listen(stream grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]) <-chan said {
+	events := make(chan said, 1)
+	go func() {
+		for {
+			event, err := stream.Recv()
+			select {
+			case events <- said{event, err}:
+			case <-stream.Context().Done():
+				return
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	return events
+}
+
+// ended returns the error of a restore whose stream has ended. What phosd itself has said is final:
+// it has undone the restore, or the program runs without memory that is lost. A phosd that has
+// ended says nothing, and the next one goes on with what was taken.
+func (a *arrival) ended(err error, ran bool) error {
+	silent := slices.Contains([]codes.Code{codes.Unavailable, codes.Canceled}, status.Code(err))
+	if silent && ran {
+		const text = "phosd has ended; the next one loads what is left of the memory"
+		return errors.Join(a.conn.Send(wire.Message{Kind: wire.Notice, Text: text}), a.finish())
+	}
+	if !silent && !ran && a.decision.is(takenName) {
+		return errors.Join(api.FromStatus(err), a.decision.undo())
+	}
+	return api.FromStatus(err)
 }
 
 // begin returns the request.
@@ -81,32 +123,38 @@ func (a *arrival) begin(ctx context.Context) (*api.RestoreBegin, error) {
 }
 
 // awaitGo tells the source that the program is restored, and lets it run when the source says so.
-func (a *arrival) awaitGo(stream grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]) error {
+func (a *arrival) awaitGo(
+	stream grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent],
+	events <-chan said,
+) error {
+	a.ready = true
 	if err := a.conn.Send(wire.Message{Kind: wire.Ready}); err != nil {
 		return err
 	}
-	said, err := a.conn.Receive()
-	if err == nil && said.Kind != wire.Go {
-		err = fmt.Errorf("%w: %s", wire.ErrForeign, said.Kind)
+	source := make(chan error, 1)
+	go func() {
+		said, err := a.conn.Receive()
+		if err == nil && said.Kind != wire.Go {
+			err = fmt.Errorf("%w: %s", wire.ErrForeign, said.Kind)
+		}
+		source <- err
+	}()
+	select {
+	case next := <-events: // it waits no longer
+		return cmp.Or(api.FromStatus(next.err), errNotHeld)
+	case err := <-source:
+		if err != nil {
+			return fmt.Errorf("the source has given up: %w", err)
+		}
 	}
-	if err != nil {
-		return fmt.Errorf("the source has given up: %w", err)
-	}
-	if err := decide(a.dir); err != nil {
+	if err := a.decision.take(); err != nil {
 		return err
 	}
 	return stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Commit{Commit: &api.RestoreCommit{}}})
 }
 
-// runs writes down that the program runs, and tells the source.
-func (a *arrival) runs(pid uint32) error {
-	path := filepath.Join(a.dir, runningName)
-	err := os.WriteFile(path+".new", []byte(strconv.FormatUint(uint64(pid), 10)), 0o600)
-	if err == nil {
-		err = os.Rename(path+".new", path)
-	}
-	return errors.Join(err, a.conn.Send(wire.Message{Kind: wire.Running, PID: pid}))
-}
+// errNotHeld is returned when phosd has not waited for the source.
+var errNotHeld = errors.New("phosd has not waited with the program")
 
 // finish tells the source that all is loaded, and waits until it knows.
 func (a *arrival) finish() error {

@@ -4,6 +4,9 @@ import (
 	"context"
 	"flag"
 	"os"
+	"os/signal"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/phos-gpu/phos/cli/migrate/wire"
 	"github.com/phos-gpu/phos/cli/verb"
@@ -23,6 +26,8 @@ machines whose key was imported here (pos_cli help image key).`,
 	Setup: func(flags *flag.FlagSet) func(context.Context, verb.Streams, []string) error {
 		below := flags.String("dir", "/dev/shm", "`DIR` for the image")
 		return func(ctx context.Context, to verb.Streams, _ []string) error {
+			// A broken connection is an error of a write, after which there is much to be undone.
+			signal.Notify(make(chan os.Signal, 1), unix.SIGPIPE)
 			return serve(ctx, wire.New(os.Stdin, to.Out), *below)
 		}
 	},

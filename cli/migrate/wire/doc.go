@@ -4,7 +4,7 @@
 //
 //	source                                    target
 //	hello: what is wanted             ──▶
-//	                                  ◀──     welcome: its directory, its room
+//	                                  ◀──     welcome: the move's name, its room
 //	head: a stream without memory     ──▶
 //	                                  ◀──     checked, or failed with what is in the way
 //	round: a stream, again and again  ──▶
@@ -19,7 +19,8 @@
 //
 // At any time the target may say failed, step or notice; it says alive while it works. The one that
 // the other does not hear of undoes what it has done, until the source has sent go. If the source
-// gets no answer to that, it asks: it connects again, with hello and Ask.
+// gets no answer to that, it asks: it connects again, with hello and Ask, and says bye to the
+// answer.
 //
 // Read message.go first.
 package wire

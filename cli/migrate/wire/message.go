@@ -3,7 +3,7 @@ package wire
 import "time"
 
 // Version is that of the messages. Both sides must have the same.
-const Version = 1
+const Version = 2
 
 // Kind says what a message is.
 type Kind string
@@ -25,16 +25,20 @@ const (
 	Loaded  Kind = "loaded"
 	// Absent is the answer to an Ask: the program does not run at the target, and never will.
 	Absent Kind = "absent"
-	Failed Kind = "failed"
-	Notice Kind = "notice"
-	Step   Kind = "step"
-	Alive  Kind = "alive"
+	// Unknown is the answer to an Ask of a machine that knows nothing of the move.
+	Unknown Kind = "unknown"
+	Failed  Kind = "failed"
+	Notice  Kind = "notice"
+	Step    Kind = "step"
+	Alive   Kind = "alive"
 )
 
-// Silence is how long the target may say nothing: it says Alive every AliveEvery.
+// Silence is how long the target may say nothing: it says Alive every AliveEvery. Idle is how long
+// it may say nothing else.
 const (
 	Silence    = 30 * time.Second
 	AliveEvery = 2 * time.Second
+	Idle       = 2 * time.Minute
 )
 
 // Message is one line. Which fields count depends on its kind.
@@ -44,10 +48,11 @@ type Message struct {
 	Version int    `json:"version,omitempty"`
 	GPUs    string `json:"gpus,omitempty"`
 	NewPids bool   `json:"new_pids,omitempty"`
-	// Ask is the directory of a migration whose end is not known; Welcome has its name.
+	// Ask is the name of a move whose end is not known; Welcome has it.
 	Ask string `json:"ask,omitempty"`
 	// Welcome.
-	Dir       string `json:"dir,omitempty"`
+	Move string `json:"move,omitempty"`
+	// Welcome and Taken: what the target has for the image.
 	RoomBytes uint64 `json:"room_bytes,omitempty"`
 	// Head: what will come.
 	Bytes uint64 `json:"bytes,omitempty"`

@@ -25,8 +25,8 @@ func (m *machine) outlined(texts ...string) (*simt.Program, error) {
 	return simt.Link(modules, m.place, m.memory)
 }
 
-// calls are functions that are called by address, and call others so. Each keeps values in registers
-// and in local memory over its calls, and has constants and special registers of its own.
+// calls are functions that are called by address, and call others so. Each keeps values in
+// registers and in local memory over its calls, and has constants and special registers of its own.
 const calls = `
 .extern .shared .align 4 .b8 kept[128];
 .extern .global .align 8 .u64 table[4];
@@ -192,8 +192,8 @@ func wantFault(t *testing.T, m *machine, program *simt.Program, threads uint32, 
 	}
 }
 
-// TestAddressesOfFunctions takes addresses in bodies that are read in another order: they must be the
-// same, because a program that is restored has them in its memory.
+// TestAddressesOfFunctions takes addresses in bodies that are read in another order: they must be
+// the same, because a program that is restored has them in its memory.
 func TestAddressesOfFunctions(t *testing.T) {
 	taking := func(name string) string {
 		return ".func f" + name + "() { ret; }\n.visible .entry " + name + "(.param .u64 out)\n{" + prologue +

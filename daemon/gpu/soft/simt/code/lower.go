@@ -20,8 +20,8 @@ type lowering struct {
 	fn        *function   // the function in progress
 	in        *ptx.Inst   // the instruction in progress
 
-	// narrow and wide are where the next columns of 32 and of 64 bits begin. For the kernel itself they
-	// are the same; see stride.
+	// narrow and wide are where the next columns of 32 and of 64 bits begin. For the kernel itself
+	// they are the same; see stride.
 	narrow, wide uint32
 	predicates   int32
 	exhausted    bool // there was no room for all registers
@@ -191,9 +191,9 @@ func (l *lowering) newColumns(bytes uint32, count int) uint32 {
 	return at
 }
 
-// stride returns the distance of adjacent columns of so many bytes. Callees share a part of the block,
-// and lanes of a warp may be in different ones. So that a byte belongs to the same lane in all of
-// them, columns of both sizes have fixed places there: they take turns.
+// stride returns the distance of adjacent columns of so many bytes. Callees share a part of the
+// block, and lanes of a warp may be in different ones. So that a byte belongs to the same lane in
+// all of them, columns of both sizes have fixed places there: they take turns.
 func (l *lowering) stride(bytes uint32) uint32 {
 	if l.callee != nil {
 		return column32 + column64
