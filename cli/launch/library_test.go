@@ -103,7 +103,7 @@ func TestShellCode(t *testing.T) {
 	}{
 		{nil, []string{
 			"LD_LIBRARY_PATH=" + root + "/bin/lib\n", "NUMBA_CUDA_DRIVER=" + root + "/bin/lib/libcuda.so.1\n",
-			"CUPY_COMPILE_WITH_PTX=1\n", "USE_LIBUV=0\n",
+			"CUPY_COMPILE_WITH_PTX=1\n", "USE_LIBUV=0\n", "NCCL_IB_DISABLE=1\n", "NCCL_NVLS_ENABLE=0\n",
 		}},
 		{[]string{"LD_LIBRARY_PATH=/a:/b"}, []string{"LD_LIBRARY_PATH=" + root + "/bin/lib:/a:/b\n"}},
 	} {

@@ -26,7 +26,7 @@ func TestNCCL(t *testing.T) {
 		Name: "main", Replicas: launch.Replicas{Min: replicas, Max: replicas}, Processes: []launch.Process{{
 			Command:   []string{program, filepath.Join(dir, "on"), "5"},
 			Resources: launch.Resources{GPUs: 1},
-			Variables: map[string]string{"RENDEZVOUS": filepath.Join(dir, "meet"), "NCCL_IB_DISABLE": "1"},
+			Variables: map[string]string{"RENDEZVOUS": filepath.Join(dir, "meet")},
 		}},
 	}}})
 	s.awaitRunning(id)

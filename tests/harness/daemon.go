@@ -418,7 +418,7 @@ func ProgramVariables() []string {
 	return []string{
 		"LD_PRELOAD=" + filepath.Join(Bin(), "libphos.so"),
 		"LD_LIBRARY_PATH=" + filepath.Join(Bin(), "lib") + ":" + os.Getenv("LD_LIBRARY_PATH"),
-		"CUPY_COMPILE_WITH_PTX=1", "USE_LIBUV=0",
+		"CUPY_COMPILE_WITH_PTX=1", "USE_LIBUV=0", "NCCL_IB_DISABLE=1", "NCCL_NVLS_ENABLE=0",
 	}
 }
 

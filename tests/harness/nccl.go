@@ -17,4 +17,4 @@ func CompileNCCL(t testing.TB, source string) string {
 }
 
 // NCCLVariables are the settings of NCCL for ranks on one host: no other networks than this one.
-func NCCLVariables() []string { return []string{"NCCL_SOCKET_IFNAME=lo", "NCCL_IB_DISABLE=1"} }
+func NCCLVariables() []string { return []string{"NCCL_SOCKET_IFNAME=lo"} }

@@ -38,7 +38,7 @@ func (a *arrival) restore(ctx context.Context) error {
 	}
 	// If it fails, Recv returns the reason.
 	_ = stream.Send(&api.RestoreCommand{Command: &api.RestoreCommand_Begin{Begin: begin}})
-	events := listen(stream)
+	events := listen(ctx, stream)
 	for ran := false; ; {
 		next := <-events
 		switch event := next.event; {
@@ -69,15 +69,19 @@ type said struct {
 	err   error
 }
 
-// listen receives what phosd says, until an error.
-func listen(stream grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent]) <-chan said {
+// listen receives what phosd says, until an error. The context is the listener's: that of the stream
+// ends with an error, too, which must be heard.
+func listen(
+	ctx context.Context,
+	stream grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent],
+) <-chan said {
 	events := make(chan said, 1)
 	go func() {
 		for {
 			event, err := stream.Recv()
 			select {
 			case events <- said{event, err}:
-			case <-stream.Context().Done():
+			case <-ctx.Done():
 				return
 			}
 			if err != nil {

@@ -1,7 +1,7 @@
-/* ranks STEPS PAUSE [RANKS]: in each step of a rank five collectives and messages around a ring, by
- * NCCL. What they move stays on the GPU from step to step; the same is computed on the CPU, for all
- * ranks, and compared. A line is printed for each step; then it sleeps for PAUSE milliseconds.
- * STEPS is a number, or a file: once that exists, the ranks end.
+/* ranks STEPS PAUSE [RANKS]: in each step of a rank collectives, also of a captured graph, and
+ * messages around a ring, by NCCL. What they move stays on the GPU from step to step; the same is
+ * computed on the CPU, for all ranks, and compared. A line is printed for each step; then it sleeps
+ * for PAUSE milliseconds. STEPS is a number, or a file: once that exists, the ranks end.
  *
  * With RANKS it starts so many ranks, each on a GPU of its own, and only the first one prints.
  * Without, it is one: the one that RANK, WORLD_SIZE and LOCAL_RANK say. RENDEZVOUS is a file where
@@ -170,6 +170,26 @@ static void collectives(void)
 	expect("send and receive", part, ELEMENTS, before);
 }
 
+/* An all-reduce that was captured once, and is launched in each step. */
+static cudaGraphExec_t captured;
+
+static void capture(void)
+{
+	cudaGraph_t graph;
+	CUDA(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
+	NCCL(ncclAllReduce(state, part, ELEMENTS, ncclFloat, ncclSum, group, stream));
+	CUDA(cudaStreamEndCapture(stream, &graph));
+	CUDA(cudaGraphInstantiateWithFlags(&captured, graph, 0));
+	CUDA(cudaGraphDestroy(graph));
+}
+
+static void launch_captured(void)
+{
+	CUDA(cudaMemsetAsync(part, 0xff, ELEMENTS * sizeof(float), stream));
+	CUDA(cudaGraphLaunch(captured, stream));
+	expect("all-reduce, captured", part, ELEMENTS, summed);
+}
+
 /* The next state: of the sum, by a rule that differs from rank to rank. */
 static int advance(int r, int j, int from)
 {
@@ -182,6 +202,7 @@ static void step(void)
 	int next[MAX_RANKS][ELEMENTS];
 	expect("the state", state, ELEMENTS, own);
 	collectives();
+	launch_captured();
 	CUDA(cudaMemcpy(host, sum, sizeof host, cudaMemcpyDeviceToHost));
 	for (int j = 0; j < ELEMENTS; j++) {
 		host[j] = advance(rank, j, (int)host[j]);
@@ -212,6 +233,7 @@ static int run(int gpu, const char *steps, int pause, int prints)
 	state = on_gpu(ELEMENTS), sum = on_gpu(ELEMENTS), part = on_gpu(ELEMENTS);
 	all = on_gpu((size_t)ELEMENTS * ranks);
 	CUDA(cudaMemset(state, 0, ELEMENTS * sizeof(float)));
+	capture();
 	for (int k = 1, last = 0; !last; k++) {
 		step();
 		last = is_last(k, steps);
@@ -219,6 +241,7 @@ static int run(int gpu, const char *steps, int pause, int prints)
 			printf("step %d %d\n", k, model[rank][k % ELEMENTS]);
 		usleep(1000 * pause);
 	}
+	CUDA(cudaGraphExecDestroy(captured));
 	NCCL(ncclCommDestroy(group));
 	if (prints)
 		puts("ok ranks");
