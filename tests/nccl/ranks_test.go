@@ -72,7 +72,7 @@ func TestSaved(t *testing.T) {
 	for _, each := range transports {
 		t.Run(each.name, func(t *testing.T) {
 			count := rounds.Of(2, 60)
-			steps := 30 * (count + 1)
+			steps := 20 * (count + 1)
 			want := undisturbed(t, ranks(t, daemon, program, steps, 0, 2, each.variables...))
 			job := ranks(t, daemon, program, steps, 5, 2, each.variables...).Start()
 			for n := range count {
