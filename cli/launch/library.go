@@ -82,8 +82,8 @@ type variable struct {
 
 // variables returns what a program under phos has in its environment. CUPY_COMPILE_WITH_PTX makes
 // CuPy compile to PTX, which every GPU of phos takes. USE_LIBUV=0 keeps PyTorch's process groups
-// from using libuv, whose io_uring CRIU cannot save. NCCL may use neither InfiniBand nor NVLink SHARP:
-// what they hold is in devices that no checkpoint reaches.
+// from using libuv, whose io_uring CRIU cannot save. NCCL may use neither InfiniBand nor NVLink
+// SHARP: what they hold is in devices that no checkpoint reaches.
 func (l Library) variables() []variable {
 	return []variable{
 		{"LD_PRELOAD", l.File, true},

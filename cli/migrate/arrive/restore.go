@@ -69,8 +69,8 @@ type said struct {
 	err   error
 }
 
-// listen receives what phosd says, until an error. The context is the listener's: that of the stream
-// ends with an error, too, which must be heard.
+// listen receives what phosd says, until an error. The context is the listener's: that of the
+// stream ends with an error, too, which must be heard.
 func listen(
 	ctx context.Context,
 	stream grpc.BidiStreamingClient[api.RestoreCommand, api.RestoreEvent],
