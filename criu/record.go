@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -26,11 +27,11 @@ type record struct {
 	// Root is the root's pid in the tree's own pid namespace.
 	Root int `json:"root"`
 	// Outside maps pids of the tree's own namespace to those in phosd's, where they differ.
-	Outside   map[int]int `json:"outside,omitempty"`
-	ShellJob  bool        `json:"shell_job,omitempty"`
-	Connected bool        `json:"connected,omitempty"`
-	Listening []uint16    `json:"listening,omitempty"`
-	Datagrams bool        `json:"datagrams,omitempty"`
+	Outside   map[int]int      `json:"outside,omitempty"`
+	ShellJob  bool             `json:"shell_job,omitempty"`
+	Connected bool             `json:"connected,omitempty"`
+	Listening []netip.AddrPort `json:"listening,omitempty"`
+	Datagrams bool             `json:"datagrams,omitempty"`
 	// Links are removed names that files had during the dump.
 	Links []hardlink.Link `json:"aliases,omitempty"`
 	// SocketDirs are the directories of unix sockets.

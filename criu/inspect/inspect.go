@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/netip"
 	"slices"
 	"time"
 
@@ -34,8 +35,8 @@ type Findings struct {
 	External []string
 	// Connected is set if both ends of a TCP connection are in the tree.
 	Connected bool
-	// Listening are the TCP ports on which the tree listens.
-	Listening []uint16
+	// Listening are the TCP addresses on which the tree listens.
+	Listening []netip.AddrPort
 	// Datagrams is set if datagram sockets are connected to named sockets outside.
 	Datagrams bool
 	// Links are removed names of files that CRIU needs during the dump.

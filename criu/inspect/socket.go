@@ -136,8 +136,8 @@ func (s *inspection) checkInternet(k *socket) {
 		s.note(ckpt.Obstacle{Subject: s.subject(&k.places), Reason: "has a TCP connection that is being made", Passing: true})
 		return
 	}
-	if k.listening && !slices.Contains(s.Listening, k.local.Port()) {
-		s.Listening = append(s.Listening, k.local.Port())
+	if k.listening && k.local.IsValid() {
+		s.Listening = append(s.Listening, k.local)
 	}
 	if k.listening || !k.remote.IsValid() {
 		return

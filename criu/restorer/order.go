@@ -1,6 +1,7 @@
 package restorer
 
 import (
+	"net/netip"
 	"time"
 
 	"github.com/phos-gpu/phos/ckpt/savedfile"
@@ -49,8 +50,8 @@ type Order struct {
 	ShellJob bool `json:"shell_job,omitempty"`
 	// Connected is set if both ends of a TCP connection are in the tree.
 	Connected bool `json:"connected,omitempty"`
-	// Listening are the TCP ports on which the tree listens.
-	Listening []uint16 `json:"listening,omitempty"`
+	// Listening are the TCP addresses on which the tree listens.
+	Listening []netip.AddrPort `json:"listening,omitempty"`
 	// Datagrams is set if datagram sockets were connected to named sockets outside.
 	Datagrams bool `json:"datagrams,omitempty"`
 	// Outside maps pids in the image to those in the pid namespace of the phosd that dumped them,

@@ -179,16 +179,6 @@ func (w *watchdog) undo() error {
 	return nil
 }
 
-// end kills the tree, which is saved.
-func (w *watchdog) end() error {
-	if w.group != nil {
-		if pids, err := w.group.Processes(); err == nil {
-			unplug(pids)
-		}
-	}
-	return w.kill()
-}
-
 func (w *watchdog) kill() error {
 	if w.group == nil {
 		return fmt.Errorf("kill: %w", ErrOrder)

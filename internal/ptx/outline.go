@@ -34,6 +34,8 @@ func (m *Module) Complete(f *Func) error {
 	}
 	if u.err == nil {
 		f.unread = nil
+	} else {
+		f.Insts = nil // what was read of it must not run
 	}
 	return u.err
 }
@@ -75,11 +77,11 @@ func (p *parser) resume(u *unread) (err error) {
 	return nil
 }
 
-// passOver skips the body that starts here. It returns false if the body declares variables of the
-// module, because linkers must know them.
+// passOver skips the body that starts here. It returns false if linkers must know what the body
+// declares: variables of the module, or a function's shared memory.
 func (p *parser) passOver() bool {
 	ahead := p.lex
-	if !ahead.SkipBody() {
+	if !ahead.SkipBody(p.fn.f.Entry) {
 		return false
 	}
 	f := p.fn.f

@@ -244,23 +244,21 @@ func atomicForms() (rows []row) {
 
 // multimemForms are the instructions on multicast memory.
 func multimemForms() (rows []row) {
-	const where = " $scope? global? "
-	for _, mods := range []string{
-		"$minmax $wide", "$add u32|s32|u64|f32|f64", "$logic b32|b64", "$arith f16x2|bf16x2", "$arith acc::f32 f16x2|bf16x2",
+	const where, vectors = " $scope? global? ", "v2|v4|v8 f16|bf16|f16x2|bf16x2|f32"
+	for _, form := range []struct{ mods, to, from string }{
+		{"$minmax $wide", "d", "a"},
+		{"$add u32|s32|u64|f32|f64", "d", "a"},
+		{"$logic b32|b64", "d", "a"},
+		{"$arith acc::f32? f16x2|bf16x2", "d", "a"},
+		{"$arith acc::f32? " + vectors, "V", "W"},
 	} {
 		rows = append(rows,
-			row{OpMultimem, "multimem", "ld_reduce weak|relaxed|acquire?" + where + mods, "d m"},
-			row{OpMultimem, "multimem", "red relaxed|release?" + where + mods, "m a"})
+			row{OpMultimem, "multimem", "ld_reduce weak|relaxed|acquire?" + where + form.mods, form.to + " m"},
+			row{OpMultimem, "multimem", "red relaxed|release?" + where + form.mods, "m " + form.from})
 	}
-	for _, mods := range []string{"$add v2|v4 f32", "$arith acc::f32? v2|v4 f16x2|bf16x2", "$arith acc::f32? v2|v4|v8 f16|bf16"} {
-		rows = append(rows,
-			row{OpMultimem, "multimem", "ld_reduce weak|relaxed|acquire?" + where + mods, "V m"},
-			row{OpMultimem, "multimem", "red relaxed|release?" + where + mods, "m W"})
-	}
-	const store = "st weak|relaxed|release?" + where
 	return append(rows,
-		row{OpMultimem, "multimem", store + "$wide|b32|b64|f16x2|bf16x2|f32|f64", "m a"},
-		row{OpMultimem, "multimem", store + "v2|v4|v8 f16|bf16|f16x2|bf16x2|f32", "m W"})
+		row{OpMultimem, "multimem", "st weak|relaxed|release?" + where + "$wide|b32|b64|f16x2|bf16x2|f32|f64", "m a"},
+		row{OpMultimem, "multimem", "st weak|relaxed|release?" + where + vectors, "m W"})
 }
 
 // matrixRows are the dense forms of mma, the moves of matrices, and cp.async. What that copies is

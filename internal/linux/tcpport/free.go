@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"slices"
 
 	"github.com/vishvananda/netlink"
@@ -15,11 +16,11 @@ import (
 // timeWait is TCP_TIME_WAIT of include/net/tcp_states.h.
 const timeWait = 6
 
-// Free removes the closed connections that keep local ports taken, in the network namespace of the
-// calling thread. It needs CAP_NET_ADMIN there, and a kernel that can destroy sockets
-// (CONFIG_INET_DIAG_DESTROY).
-func Free(ports []uint16) error {
-	if len(ports) == 0 {
+// Free removes the closed connections that keep listeners from their addresses, in the network
+// namespace of the calling thread. It needs CAP_NET_ADMIN there, and a kernel that can destroy
+// sockets (CONFIG_INET_DIAG_DESTROY).
+func Free(listeners []netip.AddrPort) (failed error) {
+	if len(listeners) == 0 {
 		return nil
 	}
 	for _, family := range []uint8{unix.AF_INET, unix.AF_INET6} {
@@ -28,15 +29,24 @@ func Free(ports []uint16) error {
 			return fmt.Errorf("list TCP connections: %w", err)
 		}
 		for _, each := range left {
-			if each.State != timeWait || !slices.Contains(ports, each.ID.SourcePort) {
+			inTheWay := func(listener netip.AddrPort) bool { return keepsFrom(&each.ID, listener) }
+			if each.State != timeWait || !slices.ContainsFunc(listeners, inTheWay) {
 				continue
 			}
 			if err := destroy(family, &each.ID); err != nil && !errors.Is(err, unix.ENOENT) {
-				return fmt.Errorf("free TCP port %d: %w", each.ID.SourcePort, err)
+				failed = fmt.Errorf("free TCP port %d: %w", each.ID.SourcePort, err)
 			}
 		}
 	}
-	return nil
+	return failed
+}
+
+// keepsFrom reports whether a connection was one of a listener's address, or of one that it
+// includes.
+func keepsFrom(id *netlink.SocketID, listener netip.AddrPort) bool {
+	local, ok := netip.AddrFromSlice(id.Source)
+	return ok && id.SourcePort == listener.Port() &&
+		(listener.Addr().IsUnspecified() || listener.Addr().Unmap() == local.Unmap())
 }
 
 // destroy removes a socket by its addresses and its cookie.

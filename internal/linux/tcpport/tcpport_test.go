@@ -79,18 +79,21 @@ func closedByServer(t *testing.T, address string, unplug func(*os.File)) string 
 func TestFree(t *testing.T) {
 	for _, address := range []string{"127.0.0.1:0", "[::1]:0"} {
 		taken := closedByServer(t, address, func(*os.File) {})
-		port := netip.MustParseAddrPort(taken).Port()
+		own := netip.MustParseAddrPort(taken)
+		others := []netip.AddrPort{
+			netip.AddrPortFrom(own.Addr(), own.Port()+1), netip.AddrPortFrom(netip.MustParseAddr("127.0.0.9"), own.Port()),
+		}
 		if listener, err := exclusive(taken); !errors.Is(err, unix.EADDRINUSE) {
 			t.Fatalf("%s is not taken: %v, %v", taken, listener, err)
 		}
 		harness.Need(t, "root", harness.Root())
-		if err := Free([]uint16{port + 1}); err != nil {
+		if err := Free(others); err != nil {
 			t.Fatal(err)
 		}
 		if _, err := exclusive(taken); !errors.Is(err, unix.EADDRINUSE) {
-			t.Errorf("%s is freed with another port: %v", taken, err)
+			t.Errorf("%s is freed with another address: %v", taken, err)
 		}
-		if err := Free([]uint16{port}); err != nil {
+		if err := Free([]netip.AddrPort{own}); err != nil {
 			t.Fatal(err)
 		}
 		listener, err := exclusive(taken)

@@ -1,10 +1,18 @@
 package token
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // SkipBody moves from after an opening brace to after the closing one. It returns false if there is
-// no closing brace, or if a directive in the body affects the module.
-func (l *Lexer) SkipBody() bool {
+// no closing brace, or if a directive in the body affects the module, or shared memory of a
+// function that is no entry.
+func (l *Lexer) SkipBody(entry bool) bool {
+	var more []string
+	if !entry {
+		more = []string{"shared"}
+	}
 	for depth := 1; depth > 0; {
 		if !l.skipSpace() || l.off >= len(l.src) {
 			return false
@@ -19,7 +27,7 @@ func (l *Lexer) SkipBody() bool {
 				return false
 			}
 			continue
-		case c == '.' && concernsModule(l.src[l.off+1:]):
+		case c == '.' && concerns(l.src[l.off+1:], more):
 			return false
 		}
 		l.off++
@@ -39,9 +47,12 @@ func (l *Lexer) skipPlain() {
 	}
 }
 
-// concernsModule reports whether a directive declares something outside the function.
-func concernsModule(directive string) bool {
-	for _, word := range [...]string{"global", "const", "extern", "visible", "weak", "common"} {
+// ofModule are the directives that declare something outside the function.
+var ofModule = []string{"global", "const", "extern", "visible", "weak", "common"}
+
+// concerns reports whether a directive is one of ofModule, or of some more.
+func concerns(directive string, more []string) bool {
+	for _, word := range slices.Concat(ofModule, more) {
 		rest, found := strings.CutPrefix(directive, word)
 		if found && (rest == "" || classes[rest[0]]&classWord == 0) && !strings.HasPrefix(rest, ".") &&
 			!strings.HasPrefix(rest, "::") {

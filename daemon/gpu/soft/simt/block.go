@@ -21,6 +21,7 @@ type block struct {
 	barriers [16]barrier
 	live     int  // parked by its runner, because it may wait for other blocks
 	parked   bool // it has been set aside: it may wait for others
+	grown    uint64
 }
 
 // newBlock allocates a block for a launch. It is reused for one block after another.
@@ -47,6 +48,12 @@ func newBlock(r *runner) *block {
 		w.fill(&k.Block, fullMask)
 	}
 	return b
+}
+
+// grow counts memory that the block needs for callees and deep calls.
+func (b *block) grow(bytes int) {
+	b.grown += uint64(bytes)
+	b.runner.grown = max(b.runner.grown, b.grown)
 }
 
 // begin initializes the block for index linear of the grid.

@@ -11,6 +11,9 @@ import (
 // maxCallDepth limits the recursion of functions without frames.
 const maxCallDepth = 4096
 
+// maxSaved limits what callees that call each other by address save: words of a lane.
+const maxSaved = 1 << 17
+
 // frame is a lane's return information for a call.
 type frame struct {
 	pc       int32
@@ -57,7 +60,7 @@ func (w *warp) calleeAt(address uint64, lane int) *code.Callee {
 	if callee == nil {
 		panic(w.fault(lane, abi.InvalidPC, address))
 	}
-	w.grow(&callee.Block)
+	w.block.grow(w.grow(&callee.Block))
 	w.block.runner.growSites(k.Text().Sites)
 	return callee
 }
@@ -127,6 +130,9 @@ func (w *warp) enterLane(site *code.CallSite, function *code.Function, lane int,
 	case site.Within != nil && !site.Indirect.Sink:
 		for _, each := range site.Within.Functions {
 			top.saved = w.save(each, lane, top.saved)
+		}
+		if len(top.saved)*len(w.stacks[lane&31]) > maxSaved {
+			panic(w.fault(lane, abi.HardwareStackError, 0))
 		}
 	case function.Recursive:
 		top.saved = w.save(function, lane, []uint64{})

@@ -22,7 +22,7 @@ func (w *warp) run(turn int) int {
 	if w.mask == 0 && !w.resumeNext() {
 		return turn
 	}
-	insts := w.block.kernel.Text().Insts
+	insts, own := w.block.kernel.Text().Insts, w.block.kernel.Own
 	pc := w.pc
 	for turn > 0 {
 		turn--
@@ -89,7 +89,7 @@ func (w *warp) run(turn int) int {
 			}
 			pc, insts = w.pc, w.block.kernel.Text().Insts // a callee may be new
 		}
-		if pc >= w.join {
+		if uint32(pc)-own >= w.join {
 			w.pc = pc
 			w.reconverge()
 			pc = w.pc

@@ -376,9 +376,6 @@ func (l *linker) lower() error {
 // lowerKernel sets the code and info of k from f. It completes outlined functions that f reaches.
 func (l *linker) lowerKernel(k *Kernel, f *ptx.Func) error {
 	complete := func(reached *ptx.Func) error {
-		if reached.Insts != nil {
-			return nil
-		}
 		err := l.linked.Modules[reached].Complete(reached)
 		l.collectAddressTaken(reached)
 		return err

@@ -257,6 +257,7 @@ func (w *warp) growLocal(bytes uint64) bool {
 	}
 	each := min(max(bytes, 2*w.localBytes), limit)
 	grown := make([]byte, warpLanes*each)
+	w.block.grow(len(grown) - len(w.local))
 	for lane := range uint64(warpLanes) {
 		copy(grown[lane*each:], w.local[lane*w.localBytes:(lane+1)*w.localBytes])
 	}

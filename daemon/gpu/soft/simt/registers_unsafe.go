@@ -27,16 +27,18 @@ func newRegisters(memory []uint64, predicates []uint32) registers {
 	return registers{base: unsafe.Pointer(unsafe.SliceData(memory)), words: memory, predicates: predicates}
 }
 
-// grow makes room for a callee's part of the block.
-func (r *registers) grow(b *code.Block) {
+// grow makes room for a callee's part of the block, and returns how many bytes it has added.
+func (r *registers) grow(b *code.Block) (bytes int) {
 	if words := int(b.RegisterBytes / 8); words > len(r.words) {
 		grown := alignedWords(words)
+		bytes = 8 * (words - len(r.words))
 		copy(grown, r.words)
 		r.words, r.base = grown, unsafe.Pointer(unsafe.SliceData(grown))
 	}
 	if more := int(b.Predicates) - len(r.predicates); more > 0 {
 		r.predicates = slices.Concat(r.predicates, make([]uint32, more))
 	}
+	return bytes
 }
 
 // alignedWords allocates count words at a multiple of 64 bytes, so that columns are whole cache

@@ -52,6 +52,8 @@ type runner struct {
 	version uint64
 	sites   []site
 	ticks   uint64
+	// grown is the most that a block has needed beyond what it had at first.
+	grown uint64
 }
 
 // run executes a launch on several runners.
@@ -208,13 +210,12 @@ func (r *runner) refresh() {
 func (r *runner) runBlocks() {
 	var waiting []*block
 	var free *block
-	maxParked := r.maxResident()
 	for {
 		b := free
 		free = nil
 		linear := uint64(0)
 		begun := false
-		if len(waiting) < maxParked {
+		if len(waiting) < r.maxResident() {
 			linear = r.run.next.Add(1) - 1
 			begun = linear < r.run.blocks
 		}
@@ -269,6 +270,6 @@ func (r *runner) maxResident() int {
 	}
 	k, launch := r.run.kernel, r.run.launch
 	warps := (uint64(launch.Block[0])*uint64(launch.Block[1])*uint64(launch.Block[2]) + warpLanes - 1) / warpLanes
-	bytes := warps*(uint64(k.RegisterBytes)+warpLanes*k.LocalBytes+4096) + k.StaticShared + uint64(launch.SharedBytes)
+	bytes := warps*(uint64(k.RegisterBytes)+warpLanes*k.LocalBytes+4096) + k.StaticShared + uint64(launch.SharedBytes) + r.grown
 	return int(max(residentBytes/bytes, 2))
 }

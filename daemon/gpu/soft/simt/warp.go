@@ -9,7 +9,7 @@ import (
 const (
 	warpLanes = 32
 	fullMask  = 0xffffffff
-	noJoin    = math.MaxInt32 // the join of a converged warp
+	noJoin    = math.MaxUint32 // the join of a converged warp
 )
 
 // group is a set of lanes of a warp that do not run: they wait, or another group runs first.
@@ -41,9 +41,8 @@ type warp struct {
 	pc    int32
 	mask  uint32 // the running lanes
 	alive uint32 // lanes that exist and have not exited
-	// join is the lowest program counter at which the running group merges with another or yields to
-	// it.
-	join   int32
+	// join is the lowest place at which the running group merges with another or yields to it.
+	join   uint32
 	groups []group
 	// force lets a group execute a converging instruction although some of its lanes can no longer
 	// arrive.
@@ -67,6 +66,10 @@ func (w *warp) begin(entry int32, lanes uint32) {
 	}
 }
 
+// place orders program counters: functions come before their callers, so that groups of lanes meet
+// again behind a call.
+func (w *warp) place(pc int32) uint32 { return uint32(pc) - w.block.kernel.Own }
+
 // diverge splits the running group: taken jumps to target, the rest continues.
 func (w *warp) diverge(taken uint32, target int32) {
 	w.groups = append(w.groups, group{pc: target, mask: taken})
@@ -79,7 +82,7 @@ func (w *warp) diverge(taken uint32, target int32) {
 // diverged warp.
 func (w *warp) reconverge() {
 	w.mergeGroups()
-	if lowest := w.lowestRunnable(); lowest >= 0 && w.groups[lowest].pc < w.pc {
+	if lowest := w.lowestRunnable(); lowest >= 0 && w.place(w.groups[lowest].pc) < w.place(w.pc) {
 		w.groups = append(w.groups, group{pc: w.pc, mask: w.mask})
 		w.switchTo(lowest)
 		w.mergeGroups()
@@ -104,7 +107,7 @@ func (w *warp) mergeGroups() {
 func (w *warp) lowestRunnable() int {
 	best := -1
 	for i, g := range w.groups {
-		if g.why == runnable && (best < 0 || g.pc < w.groups[best].pc) {
+		if g.why == runnable && (best < 0 || w.place(g.pc) < w.place(w.groups[best].pc)) {
 			best = i
 		}
 	}
@@ -121,8 +124,8 @@ func (w *warp) switchTo(i int) {
 func (w *warp) updateJoin() {
 	w.join = noJoin
 	for _, g := range w.groups {
-		if g.why != atBarrier && g.pc > w.pc {
-			w.join = min(w.join, g.pc)
+		if g.why != atBarrier && w.place(g.pc) > w.place(w.pc) {
+			w.join = min(w.join, w.place(g.pc))
 		}
 	}
 }
@@ -148,7 +151,7 @@ func (w *warp) resumeNext() bool {
 func (w *warp) lowestWaiting() int {
 	best := -1
 	for i, g := range w.groups {
-		if g.why == atConvergence && (best < 0 || g.pc < w.groups[best].pc) {
+		if g.why == atConvergence && (best < 0 || w.place(g.pc) < w.place(w.groups[best].pc)) {
 			best = i
 		}
 	}

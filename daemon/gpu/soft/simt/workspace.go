@@ -3,6 +3,7 @@ package simt
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"github.com/phos-gpu/phos/internal/ptx"
 )
@@ -39,12 +40,19 @@ func (l *linker) needsWorkspaces() bool {
 			return true
 		}
 	}
-	for _, k := range l.program.kernels {
-		if k.code == nil {
-			continue
+	for _, m := range l.modules {
+		if slices.ContainsFunc(m.Funcs, readsWorkspace) {
+			return true
 		}
-		for _, s := range k.code.Specials {
-			if s.Special == ptx.Envreg1 || s.Special == ptx.Envreg2 {
+	}
+	return false
+}
+
+// readsWorkspace reports whether a body that is read names the special registers.
+func readsWorkspace(f *ptx.Func) bool {
+	for i := range f.Insts {
+		for _, o := range f.Insts[i].Src {
+			if o.Kind == ptx.SpecialOperand && (o.Special == ptx.Envreg1 || o.Special == ptx.Envreg2) {
 				return true
 			}
 		}

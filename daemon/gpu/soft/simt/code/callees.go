@@ -58,6 +58,12 @@ func (c *Callees) add(address uint64) (*Callee, error) {
 		return nil, nil
 	}
 	callee, err := c.lower(f)
+	if err == nil && (f.ParamRegs != nil || f.ReturnRegs != nil) {
+		err = &Refused{
+			Function: f.Name, Pos: f.Pos,
+			Text: "a function with parameters in registers cannot be called by its address",
+		}
+	}
 	if err != nil {
 		c.lowered.Store(address, err)
 		return nil, err
@@ -82,6 +88,9 @@ func (c *Callees) lower(f *ptx.Func) (*Callee, error) {
 	if err := l.lowerAll(main); err != nil {
 		return nil, err
 	}
+	if len(l.text.Insts) > maxText {
+		return nil, &Refused{Function: f.Name, Pos: f.Pos, Text: "the kernel calls too many large functions"}
+	}
 	l.callee.Function, l.callee.Block = main.out, l.block
 	for _, fn := range l.order {
 		l.callee.Functions = append(l.callee.Functions, fn.out)
@@ -90,20 +99,43 @@ func (c *Callees) lower(f *ptx.Func) (*Callee, error) {
 	return l.callee, nil
 }
 
-// addCallees gives the kernel its callees. Those whose bodies are parsed are lowered at once, so
-// that errors in them are found when the program is loaded.
+// maxText is how many instructions a kernel and its callees may have.
+const maxText = 1 << 23
+
+// addCallees gives the kernel its callees.
 func (l *lowering) addCallees() error {
-	c := &Callees{kernel: l.kernel, linked: l.linked, complete: l.complete, shared: l.shared}
-	l.kernel.Callees = c
+	l.kernel.Callees = &Callees{kernel: l.kernel, linked: l.linked, complete: l.complete, shared: l.shared}
+	if !l.linked.checked {
+		l.linked.checked = true
+		if err := l.checkCallees(); err != nil {
+			return err
+		}
+	}
+	l.kernel.Registers = max(l.kernel.Registers, l.linked.registers)
+	return nil
+}
+
+// checkCallees lowers the functions whose bodies are read, and forgets that, so that errors in them
+// are found when the program is loaded.
+func (l *lowering) checkCallees() error {
+	c := newLowering(l.linked, l.complete, &Kernel{Frame: l.kernel.Frame, StaticShared: l.kernel.StaticShared})
+	c.shared = l.shared
 	for _, f := range l.candidates() {
 		if l.linked.Modules[f].Outlined() {
 			continue
 		}
-		if _, err := c.add(l.linked.FunctionAddresses[f]); err != nil {
+		if _, err := c.reach(f); err != nil {
 			return err
 		}
 	}
-	return nil
+	if len(c.order) == 0 {
+		return nil
+	}
+	c.layoutFrames()
+	c.layoutRegisters()
+	err := c.lowerAll(c.order[0])
+	l.linked.registers = c.kernel.Registers
+	return err
 }
 
 // candidates returns the functions whose address may be called, in the order of their addresses.

@@ -23,7 +23,11 @@ type Kernel struct {
 	Params                 []*ptx.Var
 	// Callees are the functions that the kernel may call by address; nil if it makes no such call.
 	Callees *Callees
-	text    atomic.Pointer[Text]
+	// Own is the number of the kernel's own instructions if it has callees, which are behind them;
+	// else it is 0. So a program counter minus Own, without a sign, puts callees before their
+	// callers.
+	Own  uint32
+	text atomic.Pointer[Text]
 
 	MaxThreads, RequiredThreads [3]uint32
 	// Registers estimates how many 32-bit registers a compiler would allocate to a thread.

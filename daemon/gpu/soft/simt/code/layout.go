@@ -26,6 +26,11 @@ type Linked struct {
 	Modules map[*ptx.Func]*ptx.Module
 	// Lock guards all of this and the texts. The caller of Lower holds it.
 	Lock sync.Locker
+
+	// checked is set once the functions are checked that are called by address; registers is the most
+	// that one of them needs.
+	checked   bool
+	registers int32
 	// Shared maps a shared variable of module scope to its definition; see sharedLayout.
 	Shared map[*ptx.Var]*ptx.Var
 	// Heap is set if the program has a device heap for malloc.
@@ -203,7 +208,10 @@ func (l *lowering) layoutFrames() {
 func (l *lowering) layoutLocal(entry *function) {
 	l.kernel.LocalBytes, l.kernel.LocalLimit = entry.depth, entry.depth
 	recursive := slices.ContainsFunc(l.order, func(fn *function) bool { return fn.out.Recursive })
-	if recursive || l.indirect {
+	switch {
+	case l.indirect: // what callees need is not known yet
+		l.kernel.LocalLimit = maxLocalBytes + recursionBytes
+	case recursive:
 		l.kernel.LocalLimit += recursionBytes
 	}
 }

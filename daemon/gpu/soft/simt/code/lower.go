@@ -66,6 +66,10 @@ func Lower(entry *ptx.Func, linked *Linked, complete func(*ptx.Func) error) (*Ke
 		return nil, err
 	}
 	kernel.Entry, kernel.Block = main.out.Entry, l.block
+	if l.indirect {
+		l.emit(Inst{Shape: Nop}) // never reached; see Own
+		kernel.Own = uint32(len(l.text.Insts))
+	}
 	kernel.text.Store(&l.text)
 	if l.indirect {
 		return kernel, l.addCallees()

@@ -88,7 +88,7 @@ func (l *lowering) reserveShared(f *ptx.Func, seen map[*ptx.Func]bool) {
 	sharedOf(f, l.shared.place)
 	if m := l.linked.Modules[f]; m.Outlined() {
 		for _, v := range m.Globals {
-			if v.Space == ptx.Shared {
+			if v.Space == ptx.Shared && l.shared.bytes+v.Bytes <= maxStaticShared {
 				l.shared.place(v)
 			}
 		}
