@@ -82,8 +82,8 @@ func TestChosenGPUs(t *testing.T) {
 	daemon := start(t, "--gpus=soft:3,deterministic")
 	daemon.NeedGPUs(t, 3)
 	program := harness.CompileC(t, true, harness.Workload("checkpoint", "family.c"))
-	want, status := runUndisturbed(daemon.Job(t, program, "40", "0"))
-	job := daemon.Job(t, program, "40", "20000")
+	want, status := runUndisturbed(daemon.Job(t, program, "100", "0"))
+	job := daemon.Job(t, program, "100", "20000")
 	job.Hold = true
 	job.Start().WaitLines(5)
 	hasMemoryOn(t, daemon, 0, 0, 0, 0)
