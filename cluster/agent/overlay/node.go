@@ -61,12 +61,12 @@ func (n *Node) underlay() (address netip.Addr, device netlink.Link, err error) {
 	if address, err = netip.ParseAddr(n.Address); err != nil {
 		return address, nil, fmt.Errorf("the node's address: %w", err)
 	}
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return address, nil, err
 	}
 	for _, link := range links {
-		all, err := netlink.AddrList(link, netlink.FAMILY_ALL)
+		all, err := whole(func() ([]netlink.Addr, error) { return netlink.AddrList(link, netlink.FAMILY_ALL) })
 		if err != nil {
 			return address, nil, err
 		}
@@ -151,7 +151,7 @@ func forward(of *Network, own netip.Addr, tunnel netlink.Link) error {
 		}
 	}
 	index := tunnel.Attrs().Index
-	there, err := netlink.NeighList(index, unix.AF_BRIDGE)
+	there, err := whole(func() ([]netlink.Neigh, error) { return netlink.NeighList(index, unix.AF_BRIDGE) })
 	if err != nil {
 		return fmt.Errorf("forwarding entries: %w", err)
 	}
@@ -233,7 +233,7 @@ func (n *Node) Leave(link, key string) error {
 			return fmt.Errorf("remove %s: %w", link, err)
 		}
 	}
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return err
 	}
@@ -261,7 +261,7 @@ func removeUnused(of *Network, links []netlink.Link) (err error) {
 func (n *Node) Sweep() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	links, err := netlink.LinkList()
+	links, err := whole(netlink.LinkList)
 	if err != nil {
 		return err
 	}

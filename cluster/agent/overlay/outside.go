@@ -141,7 +141,7 @@ func separation(of *Network) *netlink.Rule {
 
 // dropSeparation removes the rules of a network that is removed.
 func dropSeparation(of *Network) error {
-	all, err := netlink.RuleList(netlink.FAMILY_V4)
+	all, err := whole(func() ([]netlink.Rule, error) { return netlink.RuleList(netlink.FAMILY_V4) })
 	if err != nil {
 		return err
 	}
