@@ -32,13 +32,7 @@ func TestNCCL(t *testing.T) {
 	s.awaitRunning(id)
 	attempt := uint32(1)
 	for number := range rounds.Of(2, 30) {
-		for _, each := range replicasOf(id, replicas) {
-			before := 0
-			if attempt > 1 {
-				_, before = s.steps(each, attempt-1)
-			}
-			s.awaitSteps(each, attempt, before)
-		}
+		s.awaitAllSteps(replicasOf(id, replicas), attempt)
 		if number%2 == 0 {
 			s.checkpoint(id)
 			continue

@@ -70,6 +70,19 @@ func (s *site) awaitSteps(id string, attempt uint32, after int) {
 	})
 }
 
+// awaitAllSteps waits until each of an attempt has printed some steps after those of the attempt
+// before.
+func (s *site) awaitAllSteps(ids []string, attempt uint32) {
+	s.Helper()
+	for _, each := range ids {
+		before := 0
+		if attempt > 1 {
+			_, before = s.steps(each, attempt-1)
+		}
+		s.awaitSteps(each, attempt, before)
+	}
+}
+
 // finish lets a counting launch end, and checks how.
 func (s *site) finish(id, dir string) {
 	s.Helper()

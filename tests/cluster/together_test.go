@@ -44,18 +44,6 @@ func stepping(id string) (all []string) {
 	return all
 }
 
-// awaitAllSteps waits until each process has printed some steps after those of the attempt before.
-func (s *site) awaitAllSteps(id string, attempt uint32) {
-	s.Helper()
-	for _, each := range stepping(id) {
-		before := 0
-		if attempt > 1 {
-			_, before = s.steps(each, attempt-1)
-		}
-		s.awaitSteps(each, attempt, before)
-	}
-}
-
 // tellsApart checks that commands reach each process of a restored replica, and none that has
 // ended.
 func (s *site) tellsApart(id string) {
@@ -79,7 +67,7 @@ func TestSuspendTogether(t *testing.T) {
 	dir := s.share("witness")
 	id := s.launch(s.together(dir))
 	s.awaitRunning(id)
-	s.awaitAllSteps(id, 1)
+	s.awaitAllSteps(stepping(id), 1)
 	for attempt := uint32(2); attempt <= 3; attempt++ {
 		s.suspend(id)
 		if left := s.hosts[0].Status().Programs; len(left) > 0 {
@@ -87,7 +75,7 @@ func TestSuspendTogether(t *testing.T) {
 		}
 		s.resume(id)
 		s.awaitRunning(id)
-		s.awaitAllSteps(id, attempt)
+		s.awaitAllSteps(stepping(id), attempt)
 		for _, each := range stepping(id) {
 			s.continues(each, attempt)
 		}
@@ -109,7 +97,7 @@ func TestAgentDiesDuringSaveTogether(t *testing.T) {
 	dir := s.share("witness")
 	id := s.launch(s.together(dir))
 	s.awaitRunning(id)
-	s.awaitAllSteps(id, 1)
+	s.awaitAllSteps(stepping(id), 1)
 	if _, err := s.launches.Suspend(t.Context(), &api.ActRequest{Id: id}); err != nil {
 		t.Fatal(err)
 	}
@@ -118,7 +106,7 @@ func TestAgentDiesDuringSaveTogether(t *testing.T) {
 	s.await(id, "suspended")
 	s.resume(id)
 	s.awaitRunning(id)
-	s.awaitAllSteps(id, 2)
+	s.awaitAllSteps(stepping(id), 2)
 	for _, each := range stepping(id) {
 		s.continues(each, 2)
 	}
@@ -140,13 +128,13 @@ func TestDrainTogether(t *testing.T) {
 	id := s.launchAs(daemonUser, spec)
 	from := s.awaitRunning(id).GetReplicas()[0].GetNode()
 	harness.Eventually(t, "two images were taken", func() bool { return len(s.get(id).GetImages()) >= 2 })
-	s.awaitAllSteps(id, 1)
+	s.awaitAllSteps(stepping(id), 1)
 	yes := true
 	if _, err := s.cluster.ChangeNode(t.Context(), &api.ChangeNodeRequest{Name: from, Draining: &yes}); err != nil {
 		t.Fatal(err)
 	}
 	s.awaitMoved(id, from)
-	s.awaitAllSteps(id, 2)
+	s.awaitAllSteps(stepping(id), 2)
 	for _, each := range stepping(id) {
 		s.continues(each, 2)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/phos-gpu/phos/cli/migrate/wire"
+	"github.com/phos-gpu/phos/internal/linux/privatefile"
 	"github.com/phos-gpu/phos/internal/ticks"
 )
 
@@ -125,11 +126,7 @@ func (d *decision) undo() error { return d.rename(takenName, refusedName) }
 
 // runs writes down that the program runs.
 func (d *decision) runs(pid uint32) error {
-	fresh := runningName + ".new"
-	if err := os.WriteFile(d.file(fresh), []byte(strconv.FormatUint(uint64(pid), 10)), 0o600); err != nil {
-		return err
-	}
-	return d.rename(fresh, runningName)
+	return privatefile.Write(d.file(runningName), []byte(strconv.FormatUint(uint64(pid), 10)))
 }
 
 // forget removes the decision: the source knows how the move has ended.
@@ -138,12 +135,13 @@ func (d *decision) forget() error { return os.RemoveAll(d.dir) }
 // answer says how the move has ended. If that is open, the program never runs here. Nothing follows
 // from a decision that is not there: this may be another machine of that name.
 func (d *decision) answer(ctx context.Context) (wire.Message, error) {
-	refused := d.refuse()
-	if refused == nil {
+	switch err := d.refuse(); {
+	case err == nil:
 		return wire.Message{Kind: wire.Absent}, nil
-	}
-	if !d.is(takenName) {
-		return wire.Message{Kind: wire.Unknown}, ignore(refused, fs.ErrNotExist)
+	case !errors.Is(err, fs.ErrNotExist):
+		return wire.Message{}, err
+	case !d.is(takenName):
+		return wire.Message{Kind: wire.Unknown}, nil
 	}
 	ctx, cancel := context.WithTimeout(ctx, answerTime)
 	defer cancel()
@@ -158,12 +156,4 @@ func (d *decision) answer(ctx context.Context) (wire.Message, error) {
 		}
 	}
 	return wire.Message{}, errors.New("the program was about to run here, and does not: phosd's log says why")
-}
-
-// ignore returns an error unless it is the one that is expected.
-func ignore(err, expected error) error {
-	if errors.Is(err, expected) {
-		return nil
-	}
-	return err
 }

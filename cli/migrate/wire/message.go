@@ -54,8 +54,6 @@ type Message struct {
 	Move string `json:"move,omitempty"`
 	// Welcome and Taken: what the target has for the image.
 	RoomBytes uint64 `json:"room_bytes,omitempty"`
-	// Head: what will come.
-	Bytes uint64 `json:"bytes,omitempty"`
 	// Running.
 	PID uint32 `json:"pid,omitempty"`
 	// Failed and Notice.
